@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+set(CMAKE_C_COMPILER "clang-19" CACHE STRING "")
+set(CMAKE_BUILD_TYPE "Debug" CACHE STRING "")
+set(WEIR_RULES OFF CACHE BOOL "")
+set(WEIR_COVERAGE ON CACHE BOOL "")
