@@ -1,0 +1,249 @@
+/* pages.c: see pages.h.
+ *
+ * A binary tree stands over the pages: a node of order k covers 2^k pages and holds how much smaller than 2^k pages the
+ * largest free aligned block in it is: 0 is "all free", d is "a block of order k - d", k + 1 is "nothing". So zeroed memory is
+ * a free tree, and creating one touches only the nodes along the ragged right edge.
+ *
+ * Invariant  below a node that is all free, or that lies inside a block that is out, every node is zero; a node above is
+ *            what join() says of its two children.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "base/pages.h"
+
+#include "base/arith.h"
+
+#include <string.h>
+
+#define ORDER_MAX            30u /* 2^30 pages are 4 TiB; the page count of a block leaves two bits for its class */
+#define TABLE_BYTES_PER_PAGE ((size_t)6) /* the tree's 2 and the block table's 4 */
+#define CLASS_SHIFT          30u
+#define COUNT_MASK           ((UINT32_C(1) << CLASS_SHIFT) - 1)
+
+struct base_pages {
+    uint8_t *pages; /* the first page */
+    uint32_t
+        *blocks; /* by first page: pages in the block, and its class + 1 above CLASS_SHIFT; 0: no block begins here */
+    uint8_t *tree;
+    size_t level_at[ORDER_MAX + 2]; /* where the nodes of an order begin in `tree` */
+    uint32_t level_count[ORDER_MAX + 1];
+    unsigned root_order;
+    uint32_t page_count;
+    uint32_t block_count;
+    uint32_t used[BASE_CLASS_COUNT];    /* pages */
+    uint32_t reserve[BASE_CLASS_COUNT]; /* pages */
+};
+
+static uint8_t *node_at(const struct base_pages *pages, unsigned order, uint32_t index)
+{
+    return pages->tree + pages->level_at[order] + index;
+}
+
+/* A node past the right edge counts as full. */
+static unsigned node_lack(const struct base_pages *pages, unsigned order, uint32_t index)
+{
+    return index < pages->level_count[order] ? *node_at(pages, order, index) : order + 1;
+}
+
+/* What a node of `order` says when its children say `left` and `right`. */
+static uint8_t join(unsigned order, unsigned left, unsigned right)
+{
+    if (left == 0 && right == 0) { return 0; }
+    unsigned least = left < right ? left : right;
+    CHECK(least <= order); /* a child of order - 1 with nothing free says order */
+    return (uint8_t)(least + 1);
+}
+
+static void join_upwards(struct base_pages *pages, unsigned order, uint32_t index)
+{
+    while (order < pages->root_order) {
+        order += 1;
+        index /= 2;
+        *node_at(pages, order, index) =
+            join(order, node_lack(pages, order - 1, 2 * index), node_lack(pages, order - 1, 2 * index + 1));
+    }
+}
+
+static unsigned order_of(uint32_t page_count) /* the least order that holds them */
+{
+    unsigned order = 0;
+    while (UINT32_C(1) << order < page_count) { order += 1; }
+    return order;
+}
+
+static size_t round_up(size_t v, size_t unit) { return (v + unit - 1) / unit * unit; }
+
+static void lay_out_tree(struct base_pages *pages)
+{
+    size_t at = 0;
+    for (unsigned order = 0; order <= pages->root_order; order++) {
+        uint32_t nodes = (uint32_t)(((uint64_t)pages->page_count + (UINT64_C(1) << order) - 1) >> order);
+        pages->level_at[order] = at;
+        pages->level_count[order] = nodes;
+        at += nodes;
+    }
+    /* Only the last node of a level can reach past the end. */
+    for (unsigned order = 1; order <= pages->root_order; order++) {
+        uint32_t last = pages->level_count[order] - 1;
+        *node_at(pages, order, last) =
+            join(order, node_lack(pages, order - 1, 2 * last), node_lack(pages, order - 1, 2 * last + 1));
+    }
+}
+
+enum base_rc base_pages_create(struct base_region region, const size_t reserve_bytes[BASE_CLASS_COUNT],
+                               struct base_pages **pages_out)
+{
+    CHECK((uintptr_t)region.at % BASE_PAGE_BYTES == 0);
+    size_t fixed_bytes = round_up(sizeof(struct base_pages), 16) + ORDER_MAX + 1 + BASE_PAGE_BYTES;
+    if (region.size_bytes < fixed_bytes) { return BASE_FULL; }
+    size_t page_count = (region.size_bytes - fixed_bytes) / (BASE_PAGE_BYTES + TABLE_BYTES_PER_PAGE);
+    page_count = base_min_size(page_count, (size_t)COUNT_MASK);
+    if (page_count < 16) { return BASE_FULL; }
+
+    uint64_t left = page_count;
+    uint32_t reserve[BASE_CLASS_COUNT];
+    for (size_t c = 0; c < BASE_CLASS_COUNT; c++) {
+        uint64_t wanted = reserve_bytes[c] / BASE_PAGE_BYTES + (reserve_bytes[c] % BASE_PAGE_BYTES != 0 ? 1 : 0);
+        if (wanted > left) { return BASE_FULL; }
+        left -= wanted;
+        reserve[c] = (uint32_t)wanted;
+    }
+
+    struct base_pages *pages = region.at;
+    *pages = (struct base_pages){.page_count = (uint32_t)page_count};
+    memcpy(pages->reserve, reserve, sizeof reserve);
+    pages->root_order = order_of(pages->page_count);
+    uint8_t *at = region.at;
+    at += round_up(sizeof(struct base_pages), 16);
+    pages->blocks = (uint32_t *)(void *)at;
+    pages->tree = at + page_count * sizeof(uint32_t);
+    lay_out_tree(pages);
+    size_t tables_bytes = (size_t)(pages->tree - (uint8_t *)region.at) + pages->level_at[pages->root_order] + 1;
+    pages->pages = (uint8_t *)region.at + round_up(tables_bytes, BASE_PAGE_BYTES);
+    CHECK(round_up(tables_bytes, BASE_PAGE_BYTES) + page_count * BASE_PAGE_BYTES <= region.size_bytes);
+    *pages_out = pages;
+    return BASE_OK;
+}
+
+/* Marks `count` pages from `first` on as taken or free. `first` is aligned to the order of the count, so that the aligned
+ * pieces the run falls into hang on one path of the tree, and one walk upwards from the smallest repairs all sums. */
+static void mark_run(struct base_pages *pages, uint32_t first, uint32_t count, bool is_taken)
+{
+    CHECK(count > 0);
+    CHECK(first % (UINT32_C(1) << order_of(count)) == 0);
+    uint32_t at = first;
+    unsigned order_last = 0;
+    for (unsigned order = order_of(count) + 1; order-- > 0;) {
+        if ((count >> order & 1) == 0) { continue; }
+        *node_at(pages, order, at >> order) = is_taken ? (uint8_t)(order + 1) : 0;
+        order_last = order;
+        at += UINT32_C(1) << order;
+    }
+    join_upwards(pages, order_last, (at - 1) >> order_last);
+}
+
+static uint32_t room_pages(const struct base_pages *pages, enum base_class class)
+{
+    uint32_t free_count = pages->page_count;
+    uint32_t kept = 0;
+    for (unsigned c = 0; c < BASE_CLASS_COUNT; c++) {
+        CHECK(pages->used[c] <= free_count);
+        free_count -= pages->used[c];
+        if (c < (unsigned)class && pages->reserve[c] > pages->used[c]) { kept += pages->reserve[c] - pages->used[c]; }
+    }
+    return free_count > kept ? free_count - kept : 0;
+}
+
+static uint32_t pages_for(size_t size_bytes)
+{
+    CHECK(size_bytes > 0);
+    size_t count = (size_bytes - 1) / BASE_PAGE_BYTES + 1;
+    return count > COUNT_MASK ? COUNT_MASK + 1 : (uint32_t)count;
+}
+
+void *base_pages_take(struct base_pages *pages, enum base_class class, size_t size_bytes)
+{
+    CHECK((unsigned)class < BASE_CLASS_COUNT);
+    uint32_t count = pages_for(size_bytes);
+    if (count > room_pages(pages, class)) { return NULL; }
+    unsigned wanted = order_of(count);
+    if (wanted > pages->root_order || node_lack(pages, pages->root_order, 0) > pages->root_order - wanted) {
+        return NULL; /* enough pages, but no run of them */
+    }
+    uint32_t index = 0;
+    for (unsigned order = pages->root_order; order > wanted;) {
+        if (node_lack(pages, order, index) == 0) { /* all free: its lowest block, without reading further down */
+            index <<= order - wanted;
+            break;
+        }
+        order -= 1;
+        index = 2 * index + (node_lack(pages, order, 2 * index) + wanted <= order ? 0 : 1);
+    }
+    CHECK(node_lack(pages, wanted, index) == 0);
+    uint32_t first = index << wanted;
+    CHECK(pages->blocks[first] == 0);
+    mark_run(pages, first, count, true);
+    pages->blocks[first] = count | ((uint32_t)class + 1) << CLASS_SHIFT;
+    pages->used[class] += count;
+    pages->block_count += 1;
+    return pages->pages + (size_t)first * BASE_PAGE_BYTES;
+}
+
+static uint32_t first_page_of(const struct base_pages *pages, const void *block)
+{
+    const uint8_t *at = block;
+    CHECK(at >= pages->pages);
+    size_t far_bytes = (size_t)(at - pages->pages);
+    CHECK(far_bytes % BASE_PAGE_BYTES == 0);
+    CHECK(far_bytes / BASE_PAGE_BYTES < pages->page_count);
+    uint32_t first = (uint32_t)(far_bytes / BASE_PAGE_BYTES);
+    CHECK(pages->blocks[first] != 0); /* not a block, or given back before */
+    return first;
+}
+
+void base_pages_give(struct base_pages *pages, void *block)
+{
+    uint32_t first = first_page_of(pages, block);
+    uint32_t count = pages->blocks[first] & COUNT_MASK;
+    uint32_t class = (pages->blocks[first] >> CLASS_SHIFT) - 1;
+    CHECK(class < BASE_CLASS_COUNT);
+    CHECK(pages->used[class] >= count);
+    CHECK(pages->block_count > 0);
+    mark_run(pages, first, count, false);
+    pages->blocks[first] = 0;
+    pages->used[class] -= count;
+    pages->block_count -= 1;
+}
+
+void base_pages_shrink(struct base_pages *pages, void *block, size_t size_bytes)
+{
+    uint32_t first = first_page_of(pages, block);
+    uint32_t count = pages->blocks[first] & COUNT_MASK;
+    uint32_t class = (pages->blocks[first] >> CLASS_SHIFT) - 1;
+    uint32_t count_left = pages_for(size_bytes);
+    CHECK(count_left <= count);
+    if (count_left == count) { return; }
+    mark_run(pages, first, count, false);
+    mark_run(pages, first, count_left, true);
+    pages->blocks[first] = count_left | (class + 1) << CLASS_SHIFT;
+    pages->used[class] -= count - count_left;
+}
+
+size_t base_pages_block_bytes(const struct base_pages *pages, const void *block)
+{
+    return (size_t)(pages->blocks[first_page_of(pages, block)] & COUNT_MASK) * BASE_PAGE_BYTES;
+}
+
+size_t base_pages_used_bytes(const struct base_pages *pages)
+{
+    size_t count = 0;
+    for (size_t c = 0; c < BASE_CLASS_COUNT; c++) { count += pages->used[c]; }
+    return count * BASE_PAGE_BYTES;
+}
+
+size_t base_pages_room_bytes(const struct base_pages *pages, enum base_class class)
+{
+    return (size_t)room_pages(pages, class) * BASE_PAGE_BYTES;
+}
+
+uint32_t base_pages_block_count(const struct base_pages *pages) { return pages->block_count; }
