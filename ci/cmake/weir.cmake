@@ -232,7 +232,7 @@ function(weir_room room)
     endforeach()
   endif()
 
-  if(WEIR_RULES AND EXISTS "${WEIR_RULES_TOOL}")
+  if(WEIR_RULES)
     set(stamp "${folder}/rules.stamp")
     add_custom_command(OUTPUT "${stamp}"
       COMMAND "${Python3_EXECUTABLE}" -B "${WEIR_RULES_TOOL}" --room "${room}" --gen "${WEIR_GEN_ROOT}/${room}"
