@@ -244,13 +244,13 @@ function(weir_room room)
   endif()
 endfunction()
 
-# weir_program(TARGET ROOM NAME): BUILD/TARGET from the room's main.c; skipped until that file exists.
+# weir_program(TARGET ROOM NAME): BUILD/TARGET from the room's main.c; skipped until that file exists, and in a build of fuzzers.
 function(weir_program program)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "ROOM" "")
   weir_room_dir("${arg_ROOM}" dir)
   weir_room_target("${arg_ROOM}" target)
   file(GLOB main CONFIGURE_DEPENDS "${dir}/main.c")
-  if(NOT main)
+  if(NOT main OR WEIR_FUZZER)
     return()
   endif()
   add_executable(${program} "${main}")
@@ -369,11 +369,9 @@ function(weir_script_test name)
     RUN_SERIAL "${arg_SERIAL}" ENVIRONMENT "WEIR_BUILD=${CMAKE_BINARY_DIR}")
 endfunction()
 
-# tests/support first; then each folder with a CMakeLists.txt; then tests/core/ROOM folders without one, as
-# weir_test(ROOM ROOMS ROOM).
-function(weir_add_tests)
-  set(tests "${CMAKE_SOURCE_DIR}/tests")
-  file(GLOB support CONFIGURE_DEPENDS "${tests}/support/*.c")
+# test_support: what tests and fuzz targets share, a base_panic_host above all.
+function(weir_add_support)
+  file(GLOB support CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/support/*.c")
   if(support)
     add_library(test_support STATIC ${support})
     set(folder "${CMAKE_BINARY_DIR}/rooms/test_support")
@@ -381,6 +379,12 @@ function(weir_add_tests)
     weir_use_include_folder(test_support "${folder}")
     target_compile_definitions(test_support PRIVATE _GNU_SOURCE)
   endif()
+endfunction()
+
+# Each folder with a CMakeLists.txt; then tests/core/ROOM folders without one, as
+# weir_test(ROOM ROOMS ROOM).
+function(weir_add_tests)
+  set(tests "${CMAKE_SOURCE_DIR}/tests")
   file(GLOB_RECURSE lists CONFIGURE_DEPENDS "${tests}/CMakeLists.txt")
   foreach(list IN LISTS lists)
     get_filename_component(dir "${list}" DIRECTORY)
