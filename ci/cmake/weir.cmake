@@ -30,7 +30,10 @@ set(WEIR_GEN_ROOT "${CMAKE_BINARY_DIR}/gen")
 add_compile_options(
   -Wall -Wextra -Wconversion -Wshadow -Wswitch-enum -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition
   -Wundef -Wvla -Wpointer-arith -Wwrite-strings -Wimplicit-fallthrough -Wformat=2 -fno-common -fno-strict-aliasing
-  -fvisibility=hidden "-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=")
+  -fvisibility=hidden)
+if(NOT WEIR_COVERAGE) # the report looks for its sources by their full path
+  add_compile_options("-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=")
+endif()
 if(WEIR_WERROR)
   add_compile_options(-Werror)
 endif()
@@ -135,6 +138,9 @@ endfunction()
 
 function(weir_use_include_folder target folder)
   target_include_directories(${target} PRIVATE "${folder}/src" "${folder}/gen")
+  if(WEIR_COVERAGE)
+    return()
+  endif()
   target_compile_options(${target} PRIVATE
     "-fmacro-prefix-map=${folder}/src/=" "-fmacro-prefix-map=${folder}/gen/=" "-fmacro-prefix-map=${WEIR_GEN_ROOT}/=")
 endfunction()
