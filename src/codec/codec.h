@@ -2,8 +2,8 @@
  *
  * Room    codec: pure, though the work is done by foreign libraries (isa-l, zlib, snappy, lz4, zstd). Uses base.
  * Owns    nothing. Input and output are loans for the call; scratch is the call's, contents undefined afterwards.
- * Limits  the output buffer is the limit: nothing is written past it, and memory beyond `scratch` is taken by snappy's
- *         encoder only (libsnappy allocates a table of at most 64 KiB, and input blocks are at most 32 KiB).
+ * Limits  the output buffer is the limit: nothing is written past it. Memory beyond `scratch` is taken by encoders only:
+ *         libsnappy's table for a block of 32 KiB, and liblz4's from level 10 on (both some 64 KiB, given back at once).
  * Sizes   no slice may be larger than CODEC_BYTES_MAX; a larger one is CODEC_TOO_LARGE.
  *
  * SPDX-License-Identifier: Apache-2.0
