@@ -53,10 +53,10 @@ enum rec_verdict {
     REC_END,        /* a walk is at its end */
     REC_INCOMPLETE, /* the bytes end inside a batch */
     /* of the batch */
-    REC_BAD_LENGTH,       /* less than a header */
-    REC_BAD_MAGIC,        /* no magic that Kafka ever had */
-    REC_OLD_MAGIC,        /* 0 or 1 */
-    REC_BAD_CRC,          /* */
+    REC_BAD_LENGTH, /* less than a header */
+    REC_BAD_MAGIC,  /* no magic that Kafka ever had */
+    REC_OLD_MAGIC,  /* 0 or 1 */
+    REC_BAD_CRC,
     REC_TOO_LARGE,        /* the batch is larger than the limit */
     REC_BAD_COUNT,        /* no record, or a negative number of them */
     REC_BAD_OFFSET_RANGE, /* last offset delta and count disagree, or the offsets overflow */
@@ -210,7 +210,7 @@ struct rec_walk {
     struct base_slice rest;
     struct rec_batch batch;
     int32_t index; /* of the record that comes next */
-    int32_t offset_delta_min;
+    int64_t offset_delta_min;
 };
 
 /* Most that rec_open takes from its arena for this batch. */
