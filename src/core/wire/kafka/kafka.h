@@ -58,9 +58,9 @@
 #include "base/text.h"
 #include "wire/kafka/kafka_names.h"
 
-#define KAFKA_TAGS_MAX 1000      /* tagged fields of one struct, known and unknown */
+#define KAFKA_TAGS_MAX       1000 /* tagged fields of one struct, known and unknown */
 #define KAFKA_TEXT_BYTES_MAX 32767
-#define KAFKA_ARENA_FACTOR 16    /* arena bytes that decoding takes, at most, for each byte of input */
+#define KAFKA_ARENA_FACTOR   16 /* arena bytes that decoding takes, at most, for each byte of input */
 
 /* ---- values ----------------------------------------------------------------------------------------------------- */
 
@@ -151,14 +151,14 @@ static inline struct base_slice kafka_records_slice(struct kafka_records records
 /* ---- writing ---------------------------------------------------------------------------------------------------- */
 
 struct kafka_splice {
-    size_t at_bytes;     /* the bytes belong before this place of the writer's memory */
-    size_t size_bytes;   /* > 0 */
-    uint32_t splice;     /* as in kafka_records */
+    size_t at_bytes;   /* the bytes belong before this place of the writer's memory */
+    size_t size_bytes; /* > 0 */
+    uint32_t splice;   /* as in kafka_records */
 };
 
 struct kafka_size {
-    size_t memory_bytes;   /* what the encoder writes */
-    size_t splice_bytes;   /* what the caller sends in between; the sum of both is the size on the wire */
+    size_t memory_bytes; /* what the encoder writes */
+    size_t splice_bytes; /* what the caller sends in between; the sum of both is the size on the wire */
     uint32_t splices_count;
 };
 
@@ -169,14 +169,15 @@ struct kafka_writer {
     struct kafka_splice *splices;
     uint32_t splices_max;
     uint32_t splices_count;
-    uint64_t unknown_tags_seed; /* not 0: the encoder adds tags that nobody knows, drawn from it; for tests and rude clients */
+    uint64_t unknown_tags_seed; /* not 0: tags that nobody knows are added, drawn from it; for tests and rude clients */
 };
 
 static inline void kafka_writer_init(struct kafka_writer *writer, void *at, size_t size_bytes)
 {
     *writer = (struct kafka_writer){.at = at, .size_bytes = size_bytes};
 }
-static inline void kafka_writer_use_splices(struct kafka_writer *writer, struct kafka_splice *splices, uint32_t splices_max)
+static inline void kafka_writer_use_splices(struct kafka_writer *writer, struct kafka_splice *splices,
+                                            uint32_t splices_max)
 {
     writer->splices = splices;
     writer->splices_max = splices_max;
@@ -222,30 +223,34 @@ void kafka_init(enum kafka_message message, void *value);
 /* Every text, bytes and records points into `bytes`, every array into `arena`.
  * Fails   BASE_BAD: not such a message, or no such version. BASE_FULL: the arena is too small. *out is undefined then, and
  *         the arena is as it was. */
-MUST_USE enum base_rc kafka_decode(enum kafka_message message, struct base_slice bytes, int16_t version,
-                                   struct base_arena *arena, void *out);
-MUST_USE enum base_rc kafka_decode_front(enum kafka_message message, struct base_slice bytes, int16_t version,
-                                         struct base_arena *arena, void *out, size_t *used_bytes_out);
+MUST_USE
+enum base_rc kafka_decode(enum kafka_message message, struct base_slice bytes, int16_t version,
+                          struct base_arena *arena, void *out);
+MUST_USE
+enum base_rc kafka_decode_front(enum kafka_message message, struct base_slice bytes, int16_t version,
+                                struct base_arena *arena, void *out, size_t *used_bytes_out);
 
 /* Fails   BASE_BAD: the version can't say this: a field that it lacks is set and may not be ignored, a null where none may
  *         be, a text too long; or there is no such version. */
-MUST_USE enum base_rc kafka_size(enum kafka_message message, const void *value, int16_t version,
-                                 struct kafka_size *size_out);
+MUST_USE
+enum base_rc kafka_size(enum kafka_message message, const void *value, int16_t version, struct kafka_size *size_out);
 
 /* Appends to the writer exactly what kafka_size counted.
  * Fails   BASE_BAD as kafka_size; BASE_FULL: no room for bytes or splices. The writer is then as it was. */
-MUST_USE enum base_rc kafka_encode(enum kafka_message message, const void *value, int16_t version,
-                                   struct kafka_writer *writer);
+MUST_USE
+enum base_rc kafka_encode(enum kafka_message message, const void *value, int16_t version, struct kafka_writer *writer);
 /* The size with the unknown tags that a writer with this seed would add. */
-MUST_USE enum base_rc kafka_size_unknown_tags(enum kafka_message message, const void *value, int16_t version,
-                                              uint64_t unknown_tags_seed, struct kafka_size *size_out);
+MUST_USE
+enum base_rc kafka_size_unknown_tags(enum kafka_message message, const void *value, int16_t version,
+                                     uint64_t unknown_tags_seed, struct kafka_size *size_out);
 
 /* One line: {ErrorCode=0 Members=[{MemberId="a" Metadata=<12 bytes>}]}. Stops once the text is cut. */
 void kafka_print(enum kafka_message message, const void *value, int16_t version, struct base_text *text);
 
 /* Any value that the version can say: each field, null and tag is set with probability one half. BASE_FULL: arena. */
-MUST_USE enum base_rc kafka_random(enum kafka_message message, int16_t version, struct base_prng *prng,
-                                   struct base_arena *arena, void *out);
+MUST_USE
+enum base_rc kafka_random(enum kafka_message message, int16_t version, struct base_prng *prng, struct base_arena *arena,
+                          void *out);
 
 /* Field by field, texts and records by their bytes; null differs from empty. */
 bool kafka_equal(enum kafka_message message, const void *a, const void *b);
@@ -259,34 +264,41 @@ int16_t kafka_response_header_version(int16_t api_key, int16_t version);
 
 /* Takes the header off a request. `frame` is without the four bytes of size.
  * Fails   BASE_MISSING: no such api. BASE_BAD: no header. The version may be one that the api lacks: look. */
-MUST_USE enum base_rc kafka_request_open(struct base_slice frame, struct kafka_request_header *header_out,
-                                         struct base_slice *body_out);
+MUST_USE
+enum base_rc kafka_request_open(struct base_slice frame, struct kafka_request_header *header_out,
+                                struct base_slice *body_out);
 /* Takes the header off the answer to a request of that api and version. */
-MUST_USE enum base_rc kafka_response_open(struct base_slice frame, int16_t api_key, int16_t version,
-                                          int32_t *correlation_id_out, struct base_slice *body_out);
+MUST_USE
+enum base_rc kafka_response_open(struct base_slice frame, int16_t api_key, int16_t version, int32_t *correlation_id_out,
+                                 struct base_slice *body_out);
 
 /* Whole frames, size and header included. Fails as kafka_size and kafka_encode; BASE_BAD too when the frame is longer than
  * INT32_MAX. */
-MUST_USE enum base_rc kafka_response_size(enum kafka_message message, const void *value, int16_t version,
-                                          struct kafka_size *size_out);
-MUST_USE enum base_rc kafka_response_encode(enum kafka_message message, const void *value, int16_t version,
-                                            int32_t correlation_id, struct kafka_writer *writer);
-MUST_USE enum base_rc kafka_request_size(enum kafka_message message, const void *value, int16_t version,
-                                         struct kafka_text client_id, struct kafka_size *size_out);
-MUST_USE enum base_rc kafka_request_encode(enum kafka_message message, const void *value, int16_t version,
-                                           int32_t correlation_id, struct kafka_text client_id,
-                                           struct kafka_writer *writer);
+MUST_USE
+enum base_rc kafka_response_size(enum kafka_message message, const void *value, int16_t version,
+                                 struct kafka_size *size_out);
+MUST_USE
+enum base_rc kafka_response_encode(enum kafka_message message, const void *value, int16_t version,
+                                   int32_t correlation_id, struct kafka_writer *writer);
+MUST_USE
+enum base_rc kafka_request_size(enum kafka_message message, const void *value, int16_t version,
+                                struct kafka_text client_id, struct kafka_size *size_out);
+MUST_USE
+enum base_rc kafka_request_encode(enum kafka_message message, const void *value, int16_t version,
+                                  int32_t correlation_id, struct kafka_text client_id, struct kafka_writer *writer);
 
 /* ---- error codes ------------------------------------------------------------------------------------------------ */
 
 const char *kafka_error_name(int16_t code); /* UNKNOWN_MEMBER_ID; an unknown code: UNKNOWN_ERROR_CODE */
 bool kafka_error_is_retriable(int16_t code);
 /* The code of a name such as UNKNOWN_MEMBER_ID. BASE_MISSING: none. */
-MUST_USE enum base_rc kafka_error_from_name(struct base_slice name, int16_t *code_out);
+MUST_USE
+enum base_rc kafka_error_from_name(struct base_slice name, int16_t *code_out);
 
 /* ---- for the generated headers ---------------------------------------------------------------------------------- */
 
 void kafka__init_struct(uint32_t struct_index, void *value);
-MUST_USE void *kafka__take_structs(uint32_t struct_index, struct base_arena *arena, int32_t count);
+MUST_USE
+void *kafka__take_structs(uint32_t struct_index, struct base_arena *arena, int32_t count);
 
 #endif

@@ -134,7 +134,7 @@ static inline void kafka__array_set(uint8_t *place, void *at, int32_t count)
     memcpy(place + sizeof at, &count, sizeof count);
 }
 
-/* A field at its default, for one that is not a struct itself and whose bytes are zero already. */
+/* A field at its default, whatever its bytes were. */
 void kafka__set_default(const struct kafka__field *field, uint8_t *place);
 /* A struct at its defaults, whatever its bytes were. */
 void kafka__struct_init(const struct kafka__struct *type, uint8_t *value);
