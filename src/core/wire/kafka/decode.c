@@ -2,7 +2,8 @@
  *
  * Total: any bytes give a struct or an error. A count or length is believed only as far as the bytes left can back it, so
  * a lie takes no memory: an element has at least wire_bytes_min bytes on the wire, and the generator holds its bytes in
- * memory to KAFKA_ARENA_FACTOR times that.
+ * memory to KAFKA_ARENA_FACTOR times that. So a whole message takes at most that many times its size, the arena's rounding
+ * included; in one whose end is missing, outer and inner counts could lean on the same bytes, which the budget stops.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -29,6 +30,7 @@ struct frame {
 struct decoder {
     struct cursor cursor;
     struct base_arena *arena;
+    size_t budget_bytes; /* of the arena; no whole message takes more, only one whose end is missing */
     int16_t version;
     bool is_flexible;
     bool is_full;
@@ -195,6 +197,12 @@ static void push(struct decoder *decoder, uint32_t struct_index, uint8_t *value,
 
 static uint8_t *take_memory(struct decoder *decoder, size_t count, size_t item_bytes)
 {
+    size_t bytes = (count * item_bytes + 15) / 16 * 16; /* as the arena rounds; the count is at most the input's size */
+    if (bytes > decoder->budget_bytes) {
+        fail(&decoder->cursor);
+        return NULL;
+    }
+    decoder->budget_bytes -= bytes;
     uint8_t *at = base_arena_take_array(decoder->arena, count, item_bytes);
     if (at == NULL) {
         decoder->is_full = true;
@@ -358,6 +366,7 @@ enum base_rc kafka_decode_front(enum kafka_message message, struct base_slice by
     struct decoder decoder;
     decoder.cursor = (struct cursor){.at = at, .end = at + bytes.size_bytes, .is_bad = false};
     decoder.arena = arena;
+    decoder.budget_bytes = bytes.size_bytes * KAFKA_ARENA_FACTOR;
     decoder.version = version;
     decoder.is_flexible = kafka__is_flexible(row, version);
     decoder.is_full = false;

@@ -339,7 +339,7 @@ static int32_t random_size(struct base_prng *prng)
     return (int32_t)base_prng_below(prng, 12);
 }
 
-static struct kafka_text random_text(struct dice *dice)
+static struct kafka_text random_text(struct dice *dice, bool is_words)
 {
     int32_t size = random_size(dice->prng);
     uint8_t *at = base_arena_take_bytes(dice->arena, (size_t)size + 1);
@@ -348,6 +348,11 @@ static struct kafka_text random_text(struct dice *dice)
         return kafka_text_of(NULL, 0);
     }
     base_prng_fill(dice->prng, at, (size_t)size);
+    for (int32_t i = 0; is_words && i < size; i++) { at[i] = (uint8_t)(0x20 + at[i] % 95); }
+    if (is_words && size >= 2 && at[0] < 0x40) { /* UTF-8 of two bytes, now and then */
+        at[0] = 0xc3;
+        at[1] = 0xa9;
+    }
     return kafka_text_of(at, (size_t)size);
 }
 
@@ -365,12 +370,12 @@ static void random_scalar(struct dice *dice, enum kafka__type type, uint8_t *pla
     case KAFKA__UUID: base_prng_fill(dice->prng, place, 16); break;
     case KAFKA__STRING:
     case KAFKA__BYTES: {
-        struct kafka_text text = random_text(dice);
+        struct kafka_text text = random_text(dice, type == KAFKA__STRING);
         memcpy(place, &text, sizeof text);
         break;
     }
     case KAFKA__RECORDS: {
-        struct kafka_text text = random_text(dice);
+        struct kafka_text text = random_text(dice, false);
         struct kafka_records records = {.at = text.at, .size_bytes = text.size_bytes, .splice = 0};
         memcpy(place, &records, sizeof records);
         break;
@@ -397,12 +402,11 @@ static void set_null(const struct kafka__field *field, uint8_t *place)
 
 static void random_array(struct walk *walk, struct dice *dice, const struct kafka__field *field, uint8_t *place)
 {
-    int32_t count = (int32_t)base_prng_below(dice->prng, 4);
-    if (count == 0) {
-        kafka__array_set(place, NULL, 0);
-        return;
-    }
     enum kafka__type type = (enum kafka__type)field->type;
+    int32_t count = (int32_t)(1 + base_prng_below(dice->prng, 3));
+    if (type != KAFKA__STRUCT && base_prng_chance(dice->prng, 1, 256)) {
+        count = (int32_t)(125 + base_prng_below(dice->prng, 6)); /* where a compact count takes one byte more */
+    }
     if (type == KAFKA__STRUCT) {
         void *items = kafka__take_structs(field->struct_index, dice->arena, count);
         dice->is_full = dice->is_full || items == NULL;
