@@ -42,7 +42,8 @@ uint32_t codec_crc32c(uint32_t crc, const void *at, size_t size_bytes);
 size_t codec_decompress_scratch_bytes(enum codec_kind kind);
 
 /* An upper bound of what `in` opens to, from its lengths alone, and never more than `limit_bytes`: a buffer of this size is
- * as good as one of `limit_bytes`. Reads the block lengths of `in`, trusts nothing. */
+ * as good as one of `limit_bytes` (input that lies may be CODEC_TOO_LARGE where it would be CODEC_BAD). Reads the block
+ * lengths of `in`, trusts nothing. */
 size_t codec_decompressed_bound_bytes(enum codec_kind kind, struct base_slice in, size_t limit_bytes);
 
 /* Opens all of `in`: gzip members and lz4 or zstd frames in a row, snappy raw or in snappy-java's framing.

@@ -198,7 +198,10 @@ enum rec_verdict rec_open(const struct rec_batch *batch, size_t opened_max_bytes
     switch (rc) {
     case CODEC_OK: break;
     case CODEC_BAD: return REC_BAD_COMPRESSION;
-    case CODEC_TOO_LARGE: return out_bytes < wanted_bytes ? REC_NO_ROOM : REC_OPENED_TOO_LARGE;
+    case CODEC_TOO_LARGE:
+        if (out_bytes < wanted_bytes) { return REC_NO_ROOM; }
+        /* below the limit no honest input passes its own bound */
+        return wanted_bytes < opened_max_bytes ? REC_BAD_COMPRESSION : REC_OPENED_TOO_LARGE;
     case CODEC_SCRATCH: return REC_NO_ROOM;
     }
     out = base_arena_take(arena, opened_bytes); /* the same place, cut to size */
