@@ -91,41 +91,25 @@ static const char *const rc_names[] = {
 _Static_assert(BASE_ARRAY_COUNT(rc_names) == PORT_RC_COUNT, "every error word has a name");
 
 static const char *const effect_names[] = {
-    [PORT_LISTEN] = "LISTEN",
-    [PORT_UNLISTEN] = "UNLISTEN",
-    [PORT_ACCEPT] = "ACCEPT",
-    [PORT_RESOLVE] = "RESOLVE",
-    [PORT_CONNECT] = "CONNECT",
-    [PORT_RECV] = "RECV",
-    [PORT_SEND] = "SEND",
-    [PORT_SHUT] = "SHUT",
-    [PORT_CLOSE] = "CLOSE",
-    [PORT_OPEN] = "OPEN",
-    [PORT_READ] = "READ",
-    [PORT_WRITE] = "WRITE",
-    [PORT_TRUNCATE] = "TRUNCATE",
-    [PORT_ALLOCATE] = "ALLOCATE",
-    [PORT_SYNC] = "SYNC",
-    [PORT_CLOSE_FILE] = "CLOSE_FILE",
-    [PORT_RENAME] = "RENAME",
-    [PORT_UNLINK] = "UNLINK",
-    [PORT_MAKE_DIR] = "MAKE_DIR",
-    [PORT_REMOVE_DIR] = "REMOVE_DIR",
-    [PORT_SYNC_DIR] = "SYNC_DIR",
-    [PORT_LIST] = "LIST",
-    [PORT_LOG] = "LOG",
-    [PORT_READY] = "READY",
+    [PORT_LISTEN] = "LISTEN",     [PORT_UNLISTEN] = "UNLISTEN",
+    [PORT_ACCEPT] = "ACCEPT",     [PORT_RESOLVE] = "RESOLVE",
+    [PORT_CONNECT] = "CONNECT",   [PORT_RECV] = "RECV",
+    [PORT_SEND] = "SEND",         [PORT_SHUT] = "SHUT",
+    [PORT_CLOSE] = "CLOSE",       [PORT_OPEN] = "OPEN",
+    [PORT_READ] = "READ",         [PORT_WRITE] = "WRITE",
+    [PORT_TRUNCATE] = "TRUNCATE", [PORT_ALLOCATE] = "ALLOCATE",
+    [PORT_SYNC] = "SYNC",         [PORT_CLOSE_FILE] = "CLOSE_FILE",
+    [PORT_RENAME] = "RENAME",     [PORT_UNLINK] = "UNLINK",
+    [PORT_MAKE_DIR] = "MAKE_DIR", [PORT_REMOVE_DIR] = "REMOVE_DIR",
+    [PORT_SYNC_DIR] = "SYNC_DIR", [PORT_LIST] = "LIST",
+    [PORT_LOG] = "LOG",           [PORT_READY] = "READY",
     [PORT_STOPPED] = "STOPPED",
 };
 _Static_assert(BASE_ARRAY_COUNT(effect_names) == PORT_EFFECT_COUNT, "every effect has a name");
 
 static const char *const event_names[] = {
-    [PORT_EVENT_START] = "START",
-    [PORT_EVENT_DONE] = "DONE",
-    [PORT_EVENT_ALARM] = "ALARM",
-    [PORT_EVENT_TURN] = "TURN",
-    [PORT_EVENT_CONTINUE] = "CONTINUE",
-    [PORT_EVENT_MESSAGE] = "MESSAGE",
+    [PORT_EVENT_START] = "START", [PORT_EVENT_DONE] = "DONE",         [PORT_EVENT_ALARM] = "ALARM",
+    [PORT_EVENT_TURN] = "TURN",   [PORT_EVENT_CONTINUE] = "CONTINUE", [PORT_EVENT_MESSAGE] = "MESSAGE",
     [PORT_EVENT_STOP] = "STOP",
 };
 _Static_assert(BASE_ARRAY_COUNT(event_names) == PORT_EVENT_COUNT, "every event has a name");
@@ -308,9 +292,7 @@ uint64_t port_hash_event(uint64_t hash, uint32_t node, uint32_t shard, const str
     code_u64(&coder, event->now_ns);
     code_u64(&coder, (uint64_t)event->wall_ms);
     switch (event->kind) {
-    case PORT_EVENT_DONE:
-        code_done(&coder, event);
-        return hash_slice(hash_coded(&coder, hash), payload);
+    case PORT_EVENT_DONE: code_done(&coder, event); return hash_slice(hash_coded(&coder, hash), payload);
     case PORT_EVENT_MESSAGE: return hash_message_fields(hash_coded(&coder, hash), &event->message);
     case PORT_EVENT_START:
     case PORT_EVENT_ALARM:
@@ -322,10 +304,7 @@ uint64_t port_hash_event(uint64_t hash, uint32_t node, uint32_t shard, const str
     return hash_coded(&coder, hash);
 }
 
-static void code_name(struct coder *coder, const struct port_effect *effect)
-{
-    code_u32(coder, effect->disk);
-}
+static void code_name(struct coder *coder, const struct port_effect *effect) { code_u32(coder, effect->disk); }
 
 uint64_t port_hash_effect(uint64_t hash, uint32_t node, uint32_t shard, const struct port_effect *effect)
 {

@@ -35,12 +35,12 @@ struct host_config {
     uint32_t shards;          /* 1 to 1024 */
     const char *const *disks; /* paths of directories that exist; may be NULL when disk_count is 0 */
     uint32_t disk_count;
-    uint32_t conns_max;      /* per shard: slots of connections are below this */
-    uint32_t listeners_max;  /* per shard */
-    uint32_t files_max;      /* per shard */
-    uint32_t effects_max;    /* room of a step's out; 0: PORT_EFFECTS_MAX */
-    uint32_t messages_max;   /* 0: PORT_MESSAGES_MAX */
-    uint32_t disk_threads;   /* per disk, for all file work but syncs; 0: 2 */
+    uint32_t conns_max;     /* per shard: slots of connections are below this */
+    uint32_t listeners_max; /* per shard */
+    uint32_t files_max;     /* per shard */
+    uint32_t effects_max;   /* room of a step's out; 0: PORT_EFFECTS_MAX */
+    uint32_t messages_max;  /* 0: PORT_MESSAGES_MAX */
+    uint32_t disk_threads;  /* per disk, for all file work but syncs; 0: 2 */
     host_step_fn step;
     void *const *machines; /* one per shard */
     struct host_notes notes;
@@ -50,8 +50,8 @@ struct host_config {
 
 /* Opens the disks' directories and makes the loops; no step runs yet. Ignores SIGPIPE for the process.
  * Fails   the error word, and why_out a line for people; *host_out is then untouched. */
-MUST_USE enum port_rc host_create(const struct host_config *config, struct host **host_out,
-                                  char why_out[HOST_WHY_BYTES]);
+MUST_USE
+enum port_rc host_create(const struct host_config *config, struct host **host_out, char why_out[HOST_WHY_BYTES]);
 
 /* Delivers PORT_EVENT_START to every shard and runs until every shard has emitted PORT_STOPPED. A shard that has stopped
  * early still gets its events until the last one has. To be called once. */
