@@ -1,0 +1,66 @@
+// CheckVectors: reads each line of vectors.c with Kafka's own classes, writes it again, and compares the bytes.
+//
+// SPDX-License-Identifier: Apache-2.0
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.nio.ByteBuffer;
+import java.util.Arrays;
+import java.util.TreeMap;
+import org.apache.kafka.common.message.ApiMessageType;
+import org.apache.kafka.common.metadata.MetadataRecordType;
+import org.apache.kafka.common.protocol.Message;
+import org.apache.kafka.common.protocol.ByteBufferAccessor;
+import org.apache.kafka.common.protocol.ObjectSerializationCache;
+
+public class CheckVectors {
+    static Message empty(String kind, short key, String name) throws Exception {
+        switch (kind) {
+            case "request": return ApiMessageType.fromApiKey(key).newRequest();
+            case "response": return ApiMessageType.fromApiKey(key).newResponse();
+            case "metadata": return MetadataRecordType.fromId(key).newMetadataRecord();
+            default: break;
+        }
+        String type = "org.apache.kafka.common.message." + name + (kind.equals("header") ? "Data" : "");
+        return (Message) Class.forName(type).getDeclaredConstructor().newInstance();
+    }
+
+    static String difference(Message message, byte[] bytes, short version) {
+        try {
+            ByteBuffer in = ByteBuffer.wrap(bytes);
+            message.read(new ByteBufferAccessor(in), version);
+            if (in.hasRemaining()) return in.remaining() + " bytes are left";
+            ObjectSerializationCache cache = new ObjectSerializationCache();
+            ByteBuffer out = ByteBuffer.allocate(message.size(cache, version));
+            message.write(new ByteBufferAccessor(out), cache, version);
+            return Arrays.equals(out.array(), bytes) ? null : "other bytes";
+        } catch (RuntimeException e) {
+            return e.toString();
+        }
+    }
+
+    static byte[] unhex(String hex) {
+        byte[] bytes = new byte[hex.length() / 2];
+        for (int i = 0; i < bytes.length; i++) bytes[i] = (byte) Integer.parseInt(hex.substring(2 * i, 2 * i + 2), 16);
+        return bytes;
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
+        TreeMap<String, Integer> differences = new TreeMap<>();
+        int vectors = 0;
+        int different = 0;
+        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+            String[] words = line.split(" ");
+            short version = Short.parseShort(words[2]);
+            byte[] bytes = unhex(words.length > 4 ? words[4] : "");
+            String what = difference(empty(words[0], Short.parseShort(words[1]), words[3]), bytes, version);
+            vectors += 1;
+            if (what == null) continue;
+            different += 1;
+            differences.merge(words[3] + " version " + version + ": " + what, 1, Integer::sum);
+        }
+        differences.forEach((what, count) -> System.out.println(what + " (" + count + ")"));
+        System.out.println("vectors=" + vectors + " different=" + different);
+        System.exit(different == 0 && vectors > 0 ? 0 : 1);
+    }
+}
