@@ -175,6 +175,7 @@ enum rec_verdict rec_open(const struct rec_batch *batch, size_t opened_max_bytes
     uint32_t number = rec_codec_number(batch);
     if (!codec_is_known(number)) { return REC_BAD_CODEC; }
     struct base_slice stored = stored_records(batch);
+    opened_max_bytes = base_min_size(opened_max_bytes, CODEC_BYTES_MAX);
     if (number == CODEC_NONE) {
         *records_out = stored;
         return REC_OK;
