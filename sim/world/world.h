@@ -213,6 +213,10 @@ uint64_t world_hits(const struct world *world, enum world_fault fault);
 /* Calls back at `at_ns` (world time, not before now), between steps: a harness's own schedule. */
 void world_at(struct world *world, uint64_t at_ns, void (*call)(void *context, struct world *world), void *context);
 
+/* A message to a shard from outside its node (`from` stays as given), soon, in the order of the calls. Dropped when the node is
+ * not up. */
+void world_post(struct world *world, uint32_t node, uint32_t shard, const struct port_message *message);
+
 /* ---- disasters on demand --------------------------------------------------------------------------------------------- */
 
 void world_crash(struct world *world, uint32_t node, enum world_crash kind); /* no-op when it is not up. Between steps, or in an observer (then it takes effect after the step's effects). */
