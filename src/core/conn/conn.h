@@ -5,8 +5,9 @@
  *         are borrowed from conn_answer until CONN_OUT_SENT; the array of pieces is copied.
  * Pull    a call changes the machine and may emit effects; what the broker must know is pulled: conn_poll until it says
  *         false, at the end of each step. All bounded: frames are cut one a poll, connections take turns.
- * Limits  struct conn_config. No call emits more than CONN_EFFECTS_MAX effects (conn_poll: CONN_POLL_EFFECTS_MAX; it
- *         emits none and says false, wants_continue set, when fewer fit).
+ * Limits  struct conn_config. No call emits more than CONN_EFFECTS_MAX effects, but conn_turn (CONN_TURN_EFFECTS_MAX) and conn_poll
+ *         (CONN_POLL_EFFECTS_MAX) looks first whether so many fit, and asks for wants_continue when they don't; both do a
+ *         bounded portion, and ask for more in the same way.
  *
  * A CONNECTION   ACCEPTING -accepted-> OPEN -peer ended, conn_close, idle, broken-> CLOSING -closed, GONE pulled-> free
  *                ACCEPTING -failed-> free
@@ -30,7 +31,8 @@ struct conns;
 /* Every token that conn gives to the world has this in its top byte. */
 #define CONN_TOKEN_ROOM       ((uint64_t)0x43)
 #define CONN_EFFECTS_MAX      32
-#define CONN_POLL_EFFECTS_MAX 8
+#define CONN_POLL_EFFECTS_MAX 160
+#define CONN_TURN_EFFECTS_MAX 256
 #define CONN_LISTENERS_MAX    8
 #define CONN_PIECES_INLINE    2 /* an answer of at most so many pieces always has room */
 
