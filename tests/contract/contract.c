@@ -62,6 +62,7 @@ static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static pthread_cond_t stepped = PTHREAD_COND_INITIALIZER;
 
 const struct contract_driver *contract_current(void) { return the_driver; }
+void contract_use(const struct contract_driver *driver) { the_driver = driver; }
 
 static void complain(struct contract *contract, const char *what, uint64_t token)
 {
@@ -547,21 +548,4 @@ void expect_receives(struct contract *contract, struct port_conn conn, const voi
     }
     assert_memory_equal(buffer, bytes, size_bytes);
     free(buffer);
-}
-
-int contract_run(const struct contract_driver *driver)
-{
-    the_driver = driver;
-    size_t total = contract_file_case_count + contract_net_case_count + contract_loop_case_count;
-    struct CMUnitTest *all = calloc(total, sizeof *all);
-    CHECK(all != NULL);
-    size_t at = 0;
-    memcpy(all + at, contract_file_cases, contract_file_case_count * sizeof *all);
-    at += contract_file_case_count;
-    memcpy(all + at, contract_net_cases, contract_net_case_count * sizeof *all);
-    at += contract_net_case_count;
-    memcpy(all + at, contract_loop_cases, contract_loop_case_count * sizeof *all);
-    int failed = _cmocka_run_group_tests(driver->name, all, total, NULL, NULL);
-    free(all);
-    return failed;
 }

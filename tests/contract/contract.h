@@ -49,6 +49,9 @@ void contract_step(void *machine, const struct port_event *event, struct port_ou
 /* Runs every case over the driver; what main returns. */
 int contract_run(const struct contract_driver *driver);
 
+/* For programs with cases of their own: the driver that the words below use. */
+void contract_use(const struct contract_driver *driver);
+
 /* Blocks until is_done(arg), at most ten seconds; woken by every step of every machine. For drivers with threads. */
 bool contract_wait(bool (*is_done)(void *arg), void *arg);
 

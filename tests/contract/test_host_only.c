@@ -1,0 +1,220 @@
+/* test_host_only.c: what only the real world has: its error words, a full disk, no descriptors left, names from the system.
+ *
+ * A full disk is a small tmpfs, which only root may mount: without that the case is skipped, and says so.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "host_driver.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "host/uv/host.h"
+
+static void every_errno_that_matters_has_its_word(void **state)
+{
+    (void)state;
+    static const struct {
+        int error;
+        enum port_rc rc;
+    } words[] = {
+        {0, PORT_OK},
+        {ENOSPC, PORT_NO_SPACE},
+        {EDQUOT, PORT_NO_SPACE},
+        {EIO, PORT_IO},
+        {EMFILE, PORT_NO_HANDLES},
+        {ENFILE, PORT_NO_HANDLES},
+        {ECONNREFUSED, PORT_REFUSED},
+        {ECONNRESET, PORT_RESET},
+        {EPIPE, PORT_RESET},
+        {EADDRINUSE, PORT_IN_USE},
+        {ETIMEDOUT, PORT_TIMED_OUT},
+        {EHOSTUNREACH, PORT_UNREACHABLE},
+        {EROFS, PORT_DENIED},
+        {EACCES, PORT_DENIED},
+        {ENOENT, PORT_MISSING},
+        {EEXIST, PORT_EXISTS},
+        {ENOTDIR, PORT_NOT_DIR},
+        {EISDIR, PORT_NOT_DIR},
+        {ENOTEMPTY, PORT_NOT_EMPTY},
+        {ENAMETOOLONG, PORT_BAD_NAME},
+        {EBADF, PORT_OTHER},
+        {12345, PORT_OTHER},
+    };
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(words); i++) {
+        assert_int_equal(host_rc_of_errno(words[i].error), words[i].rc);
+    }
+}
+
+static void a_full_disk_is_no_space_and_heals_when_something_is_deleted(void **state)
+{
+    (void)state;
+    char mount_point[] = "/tmp/weir-full-XXXXXX";
+    assert_non_null(mkdtemp(mount_point));
+    if (mount("tmpfs", mount_point, "tmpfs", 0, "size=1m") != 0) {
+        print_message("skipped: cannot mount a tmpfs here: %s\n", strerror(errno));
+        assert_int_equal(rmdir(mount_point), 0);
+        skip();
+    }
+    host_driver_root(mount_point);
+    struct contract *c = given_disks(1);
+    host_driver_root(NULL);
+    static uint8_t large[(size_t)4 << 20];
+    static const enum port_where wheres[] = {PORT_ON_DISK, PORT_ON_SHARD};
+    for (uint32_t i = 0; i < 2; i++) {
+        struct port_file file = given_file(c, i, "a");
+        struct port_piece piece = memory(large, sizeof large);
+        struct port_effect write = a_write(file, 0, &piece, 1);
+        write.where = wheres[i];
+        struct port_event done = do_it(c, 0, write); /* what fits is written, and counts */
+        expect_rc(done, PORT_OK);
+        assert_true(done.done.count > 0 && done.done.count < sizeof large);
+        write.position_bytes = done.done.count;
+        expect_rc(do_it(c, 0, write), PORT_NO_SPACE);
+        struct port_effect allocate = of_file(PORT_ALLOCATE, file);
+        allocate.size_bytes = sizeof large;
+        expect_rc(do_it(c, 0, allocate), PORT_NO_SPACE);
+        uint8_t byte;
+        assert_int_equal(do_it(c, 0, a_read(file, 0, &byte, 1)).done.count, 1);
+        expect_rc(do_it(c, 0, by_name(PORT_UNLINK, "a")), PORT_OK);
+        expect_rc(do_it(c, 0, of_file(PORT_CLOSE_FILE, file)), PORT_OK);
+    }
+    finish(c);
+    assert_int_equal(umount(mount_point), 0);
+    assert_int_equal(rmdir(mount_point), 0);
+}
+
+static void a_read_only_disk_is_denied(void **state)
+{
+    (void)state;
+    char mount_point[] = "/tmp/weir-ro-XXXXXX";
+    assert_non_null(mkdtemp(mount_point));
+    if (mount("tmpfs", mount_point, "tmpfs", 0, "size=1m") != 0) {
+        print_message("skipped: cannot mount a tmpfs here: %s\n", strerror(errno));
+        assert_int_equal(rmdir(mount_point), 0);
+        skip();
+    }
+    host_driver_root(mount_point);
+    struct contract *c = given_disks(1);
+    host_driver_root(NULL);
+    assert_int_equal(mount("tmpfs", mount_point, "tmpfs", MS_REMOUNT | MS_RDONLY, "size=1m"), 0);
+    expect_rc(do_it(c, 0, an_open(file_id(0, 0, 1), "a", PORT_OPEN_WRITE | PORT_OPEN_CREATE)), PORT_DENIED);
+    expect_rc(do_it(c, 0, by_name(PORT_MAKE_DIR, "d")), PORT_DENIED);
+    assert_int_equal(mount("tmpfs", mount_point, "tmpfs", MS_REMOUNT, "size=1m"), 0);
+    finish(c);
+    assert_int_equal(umount(mount_point), 0);
+    assert_int_equal(rmdir(mount_point), 0);
+}
+
+static void without_descriptors_opens_and_accepts_say_so(void **state)
+{
+    (void)state;
+    struct contract *c = given_shards(1);
+    struct pair pair = given_pair(c);
+    (void)given_file_with(c, 0, "a", "abc");
+    /* one more that waits to be accepted, then no descriptor is left */
+    struct port_conn next = {.slot = 5, .generation = 1};
+    expect_rc(do_it(c, 0, (struct port_effect){.kind = PORT_CONNECT, .conn = next, .address = pair.bound}), PORT_OK);
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    struct rlimit none = {.rlim_cur = 0, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    struct port_effect accept = {.kind = PORT_ACCEPT, .listener = pair.listener, .conn = {.slot = 6, .generation = 1}};
+    struct port_event accepted = do_it(c, 0, accept);
+    struct port_event opened = do_it(c, 0, an_open(file_id(0, 1, 1), "a", PORT_OPEN_READ));
+    struct port_event listed = do_it(c, 0, by_name(PORT_SYNC_DIR, ""));
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    expect_rc(accepted, PORT_NO_HANDLES);
+    expect_rc(opened, PORT_NO_HANDLES);
+    expect_rc(listed, PORT_NO_HANDLES);
+    expect_rc(do_it(c, 0, accept), PORT_OK); /* it was still waiting, and the id was free */
+    finish(c);
+}
+
+static void names_of_the_system_are_resolved(void **state)
+{
+    (void)state;
+    struct contract *c = given_shards(1);
+    struct port_effect resolve = {.kind = PORT_RESOLVE, .path = base_slice_text("localhost")};
+    struct port_event done = do_it(c, 0, resolve);
+    expect_rc(done, PORT_OK);
+    assert_memory_equal(done.done.address.ip, host_driver.address.ip, 16);
+    resolve.path = base_slice_text("no-such-name.invalid");
+    assert_int_not_equal(do_it(c, 0, resolve).done.rc, PORT_OK);
+    finish(c);
+}
+
+static void a_pipe_is_not_a_file(void **state)
+{
+    (void)state;
+    struct contract *c = given_disks(1);
+    char path[300];
+    (void)snprintf(path, sizeof path, "%s/pipe", host_driver_disk(contract_world(c), 0));
+    assert_int_equal(mkfifo(path, 0600), 0);
+    expect_rc(do_it(c, 0, an_open(file_id(0, 0, 1), "pipe", PORT_OPEN_READ)), PORT_OTHER);
+    uint8_t buffer[64];
+    struct port_event done = do_it(c, 0, a_list("", buffer, sizeof buffer, 0));
+    assert_int_equal(done.done.count, PORT_ENTRY_HEAD_BYTES + 4);
+    assert_int_equal(buffer[0], 2);
+    finish(c);
+}
+
+static void a_missing_directory_says_which(void **state)
+{
+    (void)state;
+    static const char *const disks[] = {"/no/such/directory"};
+    void *machine = NULL;
+    struct host_config config = {
+        .shards = 1, .disks = disks, .disk_count = 1, .step = contract_step, .machines = &machine};
+    struct host *host = NULL;
+    char why[HOST_WHY_BYTES];
+    assert_int_equal(host_create(&config, &host, why), PORT_MISSING);
+    assert_null(host);
+    assert_non_null(strstr(why, "/no/such/directory"));
+}
+
+static size_t descriptor_count(void)
+{
+    size_t count = 0;
+    for (int fd = 0; fd < 256; fd++) {
+        if (fcntl(fd, F_GETFD) >= 0) { count += 1; }
+    }
+    return count;
+}
+
+static void a_world_leaves_no_descriptor_behind(void **state)
+{
+    (void)state;
+    struct contract *first = given_shards(2); /* libuv opens some that stay, once per process */
+    finish(first);
+    size_t before = descriptor_count();
+    struct contract *c = given_shards(2);
+    (void)given_pair(c);
+    (void)given_file_with(c, 0, "a", "abc");
+    finish(c);
+    assert_int_equal(descriptor_count(), before);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_errno_that_matters_has_its_word),
+        cmocka_unit_test(a_full_disk_is_no_space_and_heals_when_something_is_deleted),
+        cmocka_unit_test(a_read_only_disk_is_denied),
+        cmocka_unit_test(without_descriptors_opens_and_accepts_say_so),
+        cmocka_unit_test(names_of_the_system_are_resolved),
+        cmocka_unit_test(a_pipe_is_not_a_file),
+        cmocka_unit_test(a_missing_directory_says_which),
+        cmocka_unit_test(a_world_leaves_no_descriptor_behind),
+    };
+    contract_use(&host_driver);
+    return cmocka_run_group_tests_name("host only", tests, NULL, NULL);
+}
