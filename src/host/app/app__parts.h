@@ -1,0 +1,93 @@
+/* app__parts.h: what the parts of the program share.
+ *
+ * Room    host/app, private.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef HOST_APP_PARTS_H
+#define HOST_APP_PARTS_H
+
+#include "app.h"
+
+#include "base/base.h"
+#include "broker/settings.h"
+#include "port/port.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* ---- arguments (args.c) ---- */
+
+struct app_args {
+    int argc;
+    char **argv;
+    int at;        /* the next to read */
+    bool is_bad;   /* sticky; a message has been printed */
+    bool is_plain; /* after "--": no more options */
+};
+
+/* True when the next argument is the option `name` with a value (--name V, --name=V); both are then taken. */
+bool app_take_option(struct app_args *args, const char *name, const char **value_out);
+/* The same for an option without a value. */
+bool app_take_flag(struct app_args *args, const char *name);
+/* The next argument when it is no option. */
+bool app_take_word(struct app_args *args, const char **word_out);
+/* What is next is neither: says so and sets is_bad. */
+void app_refuse(struct app_args *args);
+bool app_is_help(int argc, char **argv); /* --help or -h before "--" */
+
+/* "error: NAME: message" on stderr; name may be NULL. Returns APP_FAILED. */
+int app_error(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* "error: message" and a hint to --help. Returns APP_USAGE. */
+int app_usage(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- log lines (log.c) ---- */
+
+struct app_log {
+    const struct settings *settings; /* NULL: info and above, as text */
+};
+/* One line on stderr in one write: safe from any thread. */
+void app_log_line(const struct app_log *log, uint32_t shard, int64_t wall_ms, enum port_level level,
+                  struct base_slice room, struct base_slice text);
+void app_log_own(const struct app_log *log, enum port_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+int64_t app_wall_ms(void);
+
+/* ---- the data directory (data_dir.c) ---- */
+
+struct app_data_dir {
+    int lock_fd;
+    int32_t node_id;
+    char cluster_id[23];
+    char directory_id[23];
+    bool is_new;
+};
+
+/* Makes the directory when it is missing, locks it against other processes for as long as this one lives, and reads its
+ * meta.properties; in an empty directory makes one, with a new cluster id. `cluster_id`: what the configuration says, or "".
+ * An exit code; what went wrong has been printed. */
+int app_data_dir_open(const char *path, int32_t node_id, const char *cluster_id, struct app_data_dir *dir_out);
+
+/* ---- memory and limits (limits.c) ---- */
+
+uint64_t app_memory_bytes(void);      /* of the machine, or of the cgroup where that is less */
+uint32_t app_cores(void);             /* that this process may run on */
+uint64_t app_raise_descriptors(void); /* to the hard limit; how many there may be */
+MUST_USE
+bool app_region(size_t size_bytes, struct base_region *region_out); /* zero-filled, touched when used */
+void app_random(void *at, size_t size_bytes); /* from the system; ends the process when it has none */
+/* A name or literal into the first address it has. */
+MUST_USE
+bool app_resolve(const char *host, struct port_address *address_out);
+/* A whole file; NULL: why is in errno. To be freed. */
+char *app_read_file(const char *path, size_t *size_bytes_out);
+
+/* ---- commands ---- */
+
+int app_serve(struct app_args *args);
+int app_topic(struct app_args *args);
+int app_produce(struct app_args *args);
+int app_consume(struct app_args *args);
+
+#endif

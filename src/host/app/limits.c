@@ -1,0 +1,123 @@
+/* limits.c: memory, cores, descriptors, dice and names of this machine.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "app__parts.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+char *app_read_file(const char *path, size_t *size_bytes_out)
+{
+    FILE *file = fopen(path, "rbe");
+    if (file == NULL) { return NULL; }
+    size_t room = 65536;
+    size_t used = 0;
+    char *bytes = malloc(room);
+    while (bytes != NULL) {
+        used += fread(bytes + used, 1, room - used, file);
+        if (used < room) { break; }
+        char *larger = realloc(bytes, room * 2);
+        if (larger == NULL) { free(bytes); }
+        bytes = larger;
+        room *= 2;
+    }
+    if (bytes != NULL && ferror(file)) { /* a directory opens, but can't be read */
+        int error = errno;
+        free(bytes);
+        bytes = NULL;
+        errno = error;
+    }
+    int error = errno;
+    (void)fclose(file); /* only read */
+    errno = error;
+    *size_bytes_out = used;
+    return bytes;
+}
+
+uint64_t app_memory_bytes(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES);
+    long page_bytes = sysconf(_SC_PAGESIZE);
+    uint64_t bytes = pages > 0 && page_bytes > 0 ? (uint64_t)pages * (uint64_t)page_bytes : (uint64_t)1 << 30;
+    static const char *const files[] = {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(files); i++) {
+        size_t size_bytes = 0;
+        char *words = app_read_file(files[i], &size_bytes);
+        if (words == NULL) { continue; }
+        int64_t limit = 0;
+        while (size_bytes > 0 && words[size_bytes - 1] == '\n') { size_bytes -= 1; }
+        if (base_text_parse_i64(base_slice_of(words, size_bytes), &limit) == BASE_OK && limit > 0) {
+            bytes = base_min_u64(bytes, (uint64_t)limit);
+        }
+        free(words);
+    }
+    return bytes;
+}
+
+uint32_t app_cores(void)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) != 0) { return 1; }
+    int count = CPU_COUNT(&set);
+    return count < 1 ? 1 : (uint32_t)count;
+}
+
+uint64_t app_raise_descriptors(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) { return 1024; }
+    struct rlimit wanted = {.rlim_cur = limit.rlim_max, .rlim_max = limit.rlim_max};
+    if (setrlimit(RLIMIT_NOFILE, &wanted) == 0) { limit = wanted; }
+    return limit.rlim_cur == RLIM_INFINITY ? (uint64_t)1 << 30 : (uint64_t)limit.rlim_cur;
+}
+
+bool app_region(size_t size_bytes, struct base_region *region_out)
+{
+    void *at = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) { return false; }
+    *region_out = (struct base_region){.at = at, .size_bytes = size_bytes};
+    return true;
+}
+
+void app_random(void *at, size_t size_bytes)
+{
+    uint8_t *to = at;
+    while (size_bytes > 0) {
+        ssize_t got = getrandom(to, size_bytes, 0);
+        if (got < 0 && errno == EINTR) { continue; }
+        if (got <= 0) { exit(app_error(NULL, "no random bytes from the system: %s", strerror(errno))); }
+        to += got;
+        size_bytes -= (size_t)got;
+    }
+}
+
+bool app_resolve(const char *host, struct port_address *address_out)
+{
+    if (port_address_from_text(base_slice_text(host), address_out) == BASE_OK) { return true; }
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    if (getaddrinfo(host, NULL, &hints, &found) != 0 || found == NULL) { return false; }
+    memset(address_out, 0, sizeof *address_out);
+    if (found->ai_family == AF_INET) {
+        const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)found->ai_addr;
+        address_out->ip[10] = 0xFF;
+        address_out->ip[11] = 0xFF;
+        memcpy(address_out->ip + 12, &in->sin_addr, 4);
+    } else {
+        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)found->ai_addr;
+        memcpy(address_out->ip, &in6->sin6_addr, 16);
+    }
+    freeaddrinfo(found);
+    return true;
+}

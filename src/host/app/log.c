@@ -1,0 +1,117 @@
+/* log.c: log lines on stderr: 2026-11-29T13:18:00.123Z INFO plog topic=orders partition=3: recovered 4 segments
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "app__parts.h"
+
+#include <stdarg.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LINE_BYTES 8192
+
+static const char *level_name(enum port_level level)
+{
+    switch (level) {
+    case PORT_TRACE: return "TRACE";
+    case PORT_DEBUG: return "DEBUG";
+    case PORT_INFO: return "INFO";
+    case PORT_WARN: return "WARN";
+    case PORT_ERROR: return "ERROR";
+    case PORT_FATAL: return "FATAL";
+    }
+    return "UNKNOWN";
+}
+
+int64_t app_wall_ms(void)
+{
+    struct timespec now;
+    if (clock_gettime(CLOCK_REALTIME, &now) != 0) { return 0; }
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void add_time(struct base_text *line, int64_t wall_ms)
+{
+    time_t seconds = (time_t)(wall_ms / 1000);
+    struct tm parts;
+    char words[64];
+    if (gmtime_r(&seconds, &parts) == NULL || strftime(words, sizeof words, "%Y-%m-%dT%H:%M:%S", &parts) == 0) {
+        words[0] = '\0';
+    }
+    base_text_add(line, words);
+    base_text_add(line, ".");
+    base_text_add_u64_padded(line, (uint64_t)(wall_ms % 1000), 3);
+    base_text_add(line, "Z");
+}
+
+static void add_json_words(struct base_text *line, struct base_slice words)
+{
+    for (size_t i = 0; i < words.size_bytes; i++) {
+        uint8_t c = words.at[i];
+        if (c == '"' || c == '\\') { base_text_add(line, "\\"); }
+        if (c < 0x20) {
+            base_text_add(line, "\\u");
+            base_text_add_hex(line, c, 4);
+        } else {
+            base_text_add_slice(line, base_slice_of(&words.at[i], 1));
+        }
+    }
+}
+
+/* A line feed inside a message would be a second line. */
+static void add_plain_words(struct base_text *line, struct base_slice words)
+{
+    for (size_t i = 0; i < words.size_bytes; i++) {
+        uint8_t c = words.at[i];
+        base_text_add_slice(line, c < 0x20 ? base_slice_text(" ") : base_slice_of(&words.at[i], 1));
+    }
+}
+
+void app_log_line(const struct app_log *log, uint32_t shard, int64_t wall_ms, enum port_level level,
+                  struct base_slice room, struct base_slice text)
+{
+    enum port_level least = log->settings == NULL ? PORT_INFO : settings_level_of(log->settings, room);
+    if (level < least) { return; }
+    char bytes[LINE_BYTES];
+    struct base_text line;
+    base_text_init(&line, bytes, sizeof bytes - 4); /* room for the end, however long the text is */
+    if (log->settings != NULL && log->settings->log_format == SETTINGS_LOG_JSON) {
+        base_text_add(&line, "{\"time\":\"");
+        add_time(&line, wall_ms);
+        base_text_add(&line, "\",\"level\":\"");
+        base_text_add(&line, level_name(level));
+        base_text_add(&line, "\",\"room\":\"");
+        add_json_words(&line, room);
+        base_text_add(&line, "\",\"shard\":");
+        base_text_add_i64(&line, shard);
+        base_text_add(&line, ",\"message\":\"");
+        struct base_text message; /* cut by itself, so that the line stays JSON */
+        base_text_init(&message, bytes + line.used_bytes, sizeof bytes - 8 - line.used_bytes);
+        add_json_words(&message, base_slice_of(text.at, base_min_size(text.size_bytes, 1200)));
+        line = (struct base_text){.at = bytes,
+                                  .size_bytes = sizeof bytes,
+                                  .used_bytes = line.used_bytes + message.used_bytes};
+        base_text_add(&line, "\"}");
+    } else {
+        add_time(&line, wall_ms);
+        base_text_add(&line, " ");
+        base_text_add(&line, level_name(level));
+        base_text_add(&line, " ");
+        base_text_add_slice(&line, room);
+        base_text_add(&line, " ");
+        add_plain_words(&line, text);
+    }
+    bytes[line.used_bytes] = '\n';
+    ssize_t written = write(STDERR_FILENO, bytes, line.used_bytes + 1);
+    (void)written; /* a log that can't be written stops nobody */
+}
+
+void app_log_own(const struct app_log *log, enum port_level level, const char *format, ...)
+{
+    char words[2048];
+    va_list list;
+    va_start(list, format);
+    (void)vsnprintf(words, sizeof words, format, list); /* cut is good enough */
+    va_end(list);
+    app_log_line(log, 0, app_wall_ms(), level, base_slice_text("app"), base_slice_text(words));
+}

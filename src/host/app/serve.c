@@ -1,0 +1,357 @@
+/* serve.c: weir serve: configuration, data directory, memory, signals; then the broker on host/uv until it has stopped.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "app__parts.h"
+
+#include "broker/broker.h"
+#include "host/uv/host.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define SETTINGS_BYTES   ((size_t)4 << 20)
+#define WARNINGS_BYTES   65536
+#define FDS_RESERVED     64 /* of the process: loops, disks, lock, standard streams */
+#define FDS_OF_SHARD     16
+#define CONNECTIONS_MANY 16384 /* of a shard, unless max.connections asks for more: tables cost memory */
+
+static const char usage[] =
+    "usage: weir serve [--config FILE] [--set NAME=VALUE]... [--data-dir DIR]\n"
+    "\n"
+    "Runs a broker on 127.0.0.1:9092 with its data in ./weir-data, unless told otherwise.\n"
+    "\n"
+    "  --config FILE      Kafka's property names in Java's properties syntax\n"
+    "  --set NAME=VALUE   one property, over those of the file\n"
+    "  --data-dir DIR     the same as --set log.dirs=DIR\n"
+    "\n"
+    "Prints one line that begins with 'ready' once it accepts connections; its log goes to standard error.\n"
+    "SIGTERM and SIGINT stop it cleanly; a second one stops it at once.\n";
+
+struct serve {
+    struct settings settings;
+    struct app_log log;
+    struct app_data_dir data_dir;
+    struct host *host;
+    struct broker **brokers; /* by shard */
+    uint32_t shards;
+    _Atomic uint32_t ready_count;
+    _Atomic bool is_ready; /* every shard */
+};
+
+/* A signal handler reaches nothing else. */
+static struct host *volatile signal_host;
+static volatile sig_atomic_t signal_count;
+
+static void on_signal(int number)
+{
+    (void)number;
+    signal_count += 1;
+    if (signal_count > 1) { _exit(APP_DONE); }
+    if (signal_host != NULL) { host_stop(signal_host); }
+}
+
+static void watch_signals(struct host *host)
+{
+    signal_host = host;
+    struct sigaction action = {.sa_handler = on_signal};
+    sigemptyset(&action.sa_mask);
+    (void)sigaction(SIGTERM, &action, NULL); /* can't fail with these numbers */
+    (void)sigaction(SIGINT, &action, NULL);
+}
+
+/* ---- configuration ---- */
+
+static int gather(struct app_args *args, struct base_arena *arena, struct settings_list *list, const char **file_out)
+{
+    char why_words[1024];
+    struct base_text why;
+    base_text_init(&why, why_words, sizeof why_words);
+    const char *value = NULL;
+    while (args->at < args->argc && !args->is_bad) {
+        enum base_rc rc = BASE_OK;
+        if (app_take_option(args, "--config", &value)) {
+            if (*file_out != NULL) { return app_usage("serve", "--config is given twice"); }
+            *file_out = value;
+        } else if (app_take_option(args, "--set", &value)) {
+            rc = settings_add_assignment(list, base_slice_text(value), &why);
+        } else if (app_take_option(args, "--data-dir", &value)) {
+            rc =
+                settings_add(list, SETTINGS_COMMAND_LINE, 0, base_slice_text("log.dirs"), base_slice_text(value), &why);
+        } else {
+            app_refuse(args);
+        }
+        if (rc != BASE_OK) { return app_usage("serve", "%s", why_words); }
+    }
+    if (args->is_bad) { return APP_USAGE; }
+    if (*file_out == NULL) { return APP_DONE; }
+    size_t size_bytes = 0;
+    char *words = app_read_file(*file_out, &size_bytes); /* lives as long as the process */
+    if (words == NULL) { return app_usage("serve", "configuration file '%s': %s", *file_out, strerror(errno)); }
+    if (settings_read(list, arena, base_slice_of(words, size_bytes), &why) != BASE_OK) {
+        free(words);
+        return app_usage("serve", "configuration file '%s': %s", *file_out, why_words);
+    }
+    free(words);
+    return APP_DONE;
+}
+
+static void log_warnings(const struct app_log *log, char *warnings)
+{
+    char *rest = NULL;
+    for (char *line = strtok_r(warnings, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
+        app_log_own(log, PORT_WARN, "%s", line);
+    }
+}
+
+/* The settings of the process; texts in them live as long as it. */
+static int configure(struct app_args *args, struct serve *serve)
+{
+    void *memory = malloc(SETTINGS_BYTES);
+    char *warning_words = malloc(WARNINGS_BYTES);
+    if (memory == NULL || warning_words == NULL) { return app_error(NULL, "no memory"); }
+    struct base_arena arena;
+    struct settings_list list;
+    base_arena_init(&arena, memory, SETTINGS_BYTES);
+    if (settings_list_create(&arena, &list) != BASE_OK) { return app_error(NULL, "no memory"); }
+    const char *file = NULL;
+    int code = gather(args, &arena, &list, &file);
+    if (code != APP_DONE) { return code; }
+    char why_words[1024];
+    struct base_text why;
+    struct base_text warnings;
+    base_text_init(&why, why_words, sizeof why_words);
+    base_text_init(&warnings, warning_words, WARNINGS_BYTES);
+    if (settings_apply(&list, &serve->settings, &why, &warnings) != BASE_OK) {
+        if (file == NULL) { return app_usage("serve", "%s", why_words); }
+        return app_usage("serve", "configuration (%s): %s", file, why_words);
+    }
+    serve->log.settings = &serve->settings;
+    log_warnings(&serve->log, warning_words);
+    if (serve->settings.is_http_listener_set && serve->settings.http_listener.size_bytes > 0) {
+        app_log_own(&serve->log, PORT_WARN, "weir.http.listener: there is no HTTP page yet");
+    }
+    return APP_DONE;
+}
+
+static bool has_ipv6(void)
+{
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) { return false; }
+    struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT};
+    bool is_there = bind(fd, (const struct sockaddr *)&any, sizeof any) == 0;
+    (void)close(fd); /* was only a question */
+    return is_there;
+}
+
+static void copy_words(char *at, size_t size_bytes, struct base_slice words)
+{
+    struct base_text text;
+    base_text_init(&text, at, size_bytes);
+    base_text_add_slice(&text, words); /* settings has checked the lengths */
+}
+
+static int resolve_listener(const struct settings_listener *from, struct broker_listener *to)
+{
+    char host[256];
+    *to = (struct broker_listener){.port_advertised = from->port_advertised};
+    copy_words(to->name, sizeof to->name, from->name);
+    copy_words(host, sizeof host, from->host);
+    bool is_any = host[0] == '\0' || strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;
+    if (host[0] == '\0') { copy_words(host, sizeof host, base_slice_text(has_ipv6() ? "::" : "0.0.0.0")); }
+    if (!app_resolve(host, &to->address)) {
+        return app_usage("serve", "listeners: the host '%s' has no address", host);
+    }
+    to->address.port = from->port;
+    if (from->host_advertised.size_bytes > 0) {
+        copy_words(to->host, sizeof to->host, from->host_advertised);
+    } else if (!is_any) {
+        copy_words(to->host, sizeof to->host, base_slice_text(host));
+    } else if (gethostname(to->host, sizeof to->host) != 0) {
+        copy_words(to->host, sizeof to->host, base_slice_text("localhost"));
+    }
+    return APP_DONE;
+}
+
+/* ---- budgets ---- */
+
+/* Shares descriptors between files and connections, and the rest between the shards. */
+static int share_out(struct serve *serve)
+{
+    struct settings *settings = &serve->settings;
+    struct broker_config *config = &settings->broker;
+    uint32_t cores = app_cores();
+    serve->shards = settings->shards != 0 ? settings->shards : (cores < BROKER_SHARDS_MAX ? cores : BROKER_SHARDS_MAX);
+    uint64_t fds = app_raise_descriptors();
+    uint64_t reserved = FDS_RESERVED + (uint64_t)FDS_OF_SHARD * serve->shards;
+    if (fds < reserved + (uint64_t)serve->shards * 32) {
+        return app_error(NULL, "%llu descriptors are too few for %u shards (ulimit -n)", (unsigned long long)fds,
+                         (unsigned)serve->shards);
+    }
+    uint64_t room = fds - reserved;
+    uint64_t files = base_min_u64(settings->files_max, room / 2);
+    uint64_t connections = base_min_u64(settings->connections_max, room - files);
+    if (settings->connections_max == INT32_MAX) {
+        connections = base_min_u64(connections, (uint64_t)CONNECTIONS_MANY * serve->shards);
+    }
+    if (files < settings->files_max) {
+        app_log_own(&serve->log, PORT_WARN, "weir.files.max is %u, but %llu descriptors allow %llu",
+                    (unsigned)settings->files_max, (unsigned long long)fds, (unsigned long long)files);
+    }
+    config->shards = serve->shards;
+    config->files_max = (uint32_t)base_max_u64(files / serve->shards, 8);
+    config->connections_max = (uint32_t)base_max_u64(connections / serve->shards, 8);
+    return APP_DONE;
+}
+
+static int make_brokers(struct serve *serve)
+{
+    struct settings *settings = &serve->settings;
+    uint64_t memory = settings->memory_max_bytes != 0 ? settings->memory_max_bytes : app_memory_bytes() / 2;
+    size_t region_bytes = (size_t)(memory / serve->shards) & ~(size_t)4095;
+    serve->brokers = calloc(serve->shards, sizeof(struct broker *));
+    if (serve->brokers == NULL) { return app_error(NULL, "no memory"); }
+    for (uint32_t shard = 0; shard < serve->shards; shard++) {
+        struct broker_config config = settings->broker;
+        struct base_region region;
+        config.shard = shard;
+        app_random(&config.seed, sizeof config.seed);
+        if (region_bytes < BROKER_REGION_BYTES_MIN || !app_region(region_bytes, &region) ||
+            broker_create(region, &config, &serve->brokers[shard]) != BASE_OK) {
+            return app_error(
+                NULL,
+                "%llu bytes of memory are too few for %u shards: raise weir.memory.max.bytes, or lower weir.shards, "
+                "max.connections or weir.files.max",
+                (unsigned long long)memory, (unsigned)serve->shards);
+        }
+    }
+    return APP_DONE;
+}
+
+/* ---- running ---- */
+
+static void step(void *machine, const struct port_event *event, struct port_out *out)
+{
+    broker_step(machine, event, out);
+}
+
+static void on_log(void *context, uint32_t shard, int64_t wall_ms, enum port_level level, struct base_slice room,
+                   struct base_slice text)
+{
+    const struct serve *serve = context;
+    app_log_line(&serve->log, shard, wall_ms, level, room, text);
+}
+
+static void print_ready(const struct serve *serve, uint16_t port_first)
+{
+    const struct broker_config *config = &serve->settings.broker;
+    char words[2048];
+    struct base_text line;
+    base_text_init(&line, words, sizeof words);
+    base_text_add(&line, "ready node=");
+    base_text_add_i64(&line, config->node_id);
+    base_text_add(&line, " cluster=");
+    base_text_add(&line, config->cluster_id);
+    base_text_add(&line, " listeners=");
+    for (uint32_t i = 0; i < config->listener_count; i++) {
+        const struct broker_listener *listener = &config->listeners[i];
+        uint16_t port = listener->port_advertised != 0 ? listener->port_advertised : listener->address.port;
+        if (port == 0 && i == 0) { port = port_first; }
+        bool is_ipv6 = strchr(listener->host, ':') != NULL;
+        base_text_add(&line, i == 0 ? "" : ",");
+        base_text_add(&line, listener->name);
+        base_text_add(&line, is_ipv6 ? "://[" : "://");
+        base_text_add(&line, listener->host);
+        base_text_add(&line, is_ipv6 ? "]:" : ":");
+        base_text_add_i64(&line, port);
+    }
+    base_text_add(&line, " shards=");
+    base_text_add_i64(&line, serve->shards);
+    printf("%s\n", words);
+    (void)fflush(stdout); /* whoever waits for it has gone if this fails */
+}
+
+static void on_ready(void *context, uint32_t shard)
+{
+    struct serve *serve = context;
+    uint32_t before = atomic_fetch_add(&serve->ready_count, 1);
+    if (before + 1 != serve->shards) { return; }
+    struct broker_view view;
+    broker_view(serve->brokers[shard], &view);
+    print_ready(serve, view.port);
+    atomic_store(&serve->is_ready, true);
+}
+
+static int run(struct serve *serve)
+{
+    const struct broker_config *config = &serve->settings.broker;
+    char disk[4096];
+    copy_words(disk, sizeof disk, serve->settings.log_dir);
+    const char *disks[1] = {disk};
+    struct host_config host_config = {
+        .shards = serve->shards,
+        .disks = disks,
+        .disk_count = 1,
+        .conns_max = config->connections_max,
+        .listeners_max = BROKER_LISTENERS_MAX,
+        .files_max = BROKER_FILE_SLOTS(config->files_max),
+        .step = step,
+        .machines = (void *const *)serve->brokers,
+        .notes = {.context = serve, .log = on_log, .ready = on_ready},
+    };
+    char why[HOST_WHY_BYTES];
+    if (host_create(&host_config, &serve->host, why) != PORT_OK) { return app_error(NULL, "%s", why); }
+    watch_signals(serve->host);
+    host_run(serve->host);
+    signal_host = NULL;
+    host_destroy(serve->host);
+    bool is_failed = false;
+    for (uint32_t shard = 0; shard < serve->shards; shard++) {
+        struct broker_view view;
+        broker_view(serve->brokers[shard], &view);
+        is_failed = is_failed || view.is_disk_failed;
+    }
+    if (signal_count == 0) { return app_error(NULL, "the broker stopped by itself; its log says why"); }
+    if (is_failed) { return app_error(NULL, "a log directory had failed; its log says why"); }
+    return APP_DONE;
+}
+
+int app_serve(struct app_args *args)
+{
+    if (app_is_help(args->argc, args->argv)) {
+        printf("%s", usage);
+        return APP_DONE;
+    }
+    struct serve *serve = calloc(1, sizeof *serve); /* lives as long as the process */
+    if (serve == NULL) { return app_error(NULL, "no memory"); }
+    int code = configure(args, serve);
+    if (code != APP_DONE) { return code; }
+    struct settings *settings = &serve->settings;
+    for (uint32_t i = 0; i < settings->listener_count; i++) {
+        code = resolve_listener(&settings->listeners[i], &settings->broker.listeners[i]);
+        if (code != APP_DONE) { return code; }
+    }
+    settings->broker.listener_count = settings->listener_count;
+    char path[4096];
+    char cluster_id[23];
+    copy_words(cluster_id, sizeof cluster_id, settings->cluster_id);
+    if (settings->log_dir.size_bytes >= sizeof path) { return app_usage("serve", "log.dirs: the path is too long"); }
+    copy_words(path, sizeof path, settings->log_dir);
+    code = app_data_dir_open(path, settings->broker.node_id, cluster_id, &serve->data_dir);
+    if (code != APP_DONE) { return code; }
+    memcpy(settings->broker.cluster_id, serve->data_dir.cluster_id, sizeof settings->broker.cluster_id);
+    if (serve->data_dir.is_new) {
+        app_log_own(&serve->log, PORT_INFO, "new cluster in '%s': weir.cluster.id=%s", path,
+                    serve->data_dir.cluster_id);
+    }
+    code = share_out(serve);
+    if (code == APP_DONE) { code = make_brokers(serve); }
+    if (code == APP_DONE) { code = run(serve); }
+    return code;
+}
