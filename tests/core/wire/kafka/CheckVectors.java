@@ -3,14 +3,18 @@
 // SPDX-License-Identifier: Apache-2.0
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.lang.reflect.Field;
+import java.lang.reflect.Modifier;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
+import java.util.Collection;
 import java.util.TreeMap;
 import org.apache.kafka.common.message.ApiMessageType;
 import org.apache.kafka.common.metadata.MetadataRecordType;
 import org.apache.kafka.common.protocol.Message;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.protocol.ObjectSerializationCache;
+import org.apache.kafka.common.protocol.types.RawTaggedField;
 
 public class CheckVectors {
     static Message empty(String kind, short key, String name) throws Exception {
@@ -24,6 +28,29 @@ public class CheckVectors {
         return (Message) Class.forName(type).getDeclaredConstructor().newInstance();
     }
 
+    // A tag that we know and Kafka does not would survive reading and writing: so look for it. Planted ones are above.
+    static final int PLANTED_TAGS_FROM = 10000;
+
+    static String unknownTag(Object value) throws IllegalAccessException {
+        if (value instanceof Collection) {
+            for (Object item : (Collection<?>) value) {
+                String what = unknownTag(item);
+                if (what != null) return what;
+            }
+        }
+        if (!(value instanceof Message)) return null;
+        for (RawTaggedField field : ((Message) value).unknownTaggedFields()) {
+            if (field.tag() < PLANTED_TAGS_FROM) return "Kafka does not know tag " + field.tag();
+        }
+        for (Field field : value.getClass().getDeclaredFields()) {
+            if (Modifier.isStatic(field.getModifiers())) continue;
+            field.setAccessible(true);
+            String what = unknownTag(field.get(value));
+            if (what != null) return what;
+        }
+        return null;
+    }
+
     static String difference(Message message, byte[] bytes, short version) {
         try {
             ByteBuffer in = ByteBuffer.wrap(bytes);
@@ -32,8 +59,8 @@ public class CheckVectors {
             ObjectSerializationCache cache = new ObjectSerializationCache();
             ByteBuffer out = ByteBuffer.allocate(message.size(cache, version));
             message.write(new ByteBufferAccessor(out), cache, version);
-            return Arrays.equals(out.array(), bytes) ? null : "other bytes";
-        } catch (RuntimeException e) {
+            return Arrays.equals(out.array(), bytes) ? unknownTag(message) : "other bytes";
+        } catch (RuntimeException | IllegalAccessException e) {
             return e.toString();
         }
     }

@@ -249,6 +249,34 @@ static void the_dice_set_and_leave_every_field(void **state)
     }
 }
 
+/* Bytes of a field in its struct. */
+static size_t field_bytes(const struct kafka__field *field)
+{
+    if ((field->flags & KAFKA__ARRAY) != 0) { return sizeof(void *) + sizeof(int32_t); }
+    if ((field->flags & KAFKA__POINTER) != 0) { return sizeof(void *); }
+    if (field->type == KAFKA__STRUCT) { return kafka__structs[field->struct_index].size_bytes; }
+    return kafka__scalar_bytes((enum kafka__type)field->type);
+}
+
+/* A fault that encoder, decoder and dice would share. The highest struct is the last message's own. */
+static void every_field_has_a_place_of_its_own(void **state)
+{
+    (void)state;
+    uint32_t structs = kafka__messages[KAFKA_MESSAGE_COUNT - 1].struct_index + 1u;
+    for (uint32_t s = 0; s < structs; s++) {
+        const struct kafka__struct *type = &kafka__structs[s];
+        uint8_t taken[4096] = {0};
+        for (uint32_t i = 0; i < type->field_count; i++) {
+            const struct kafka__field *field = &kafka__fields[type->field_first + i];
+            assert_true(field->place + field_bytes(field) <= type->size_bytes);
+            for (size_t at = field->place; at < field->place + field_bytes(field); at++) {
+                if (taken[at] != 0) { fail_msg("struct %u: %s shares its place", s, &kafka__names[field->name]); }
+                taken[at] = 1;
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -258,6 +286,7 @@ int main(void)
         cmocka_unit_test(every_prefix_is_an_error),
         cmocka_unit_test(every_lied_count_is_an_error_and_takes_no_memory),
         cmocka_unit_test(the_dice_set_and_leave_every_field),
+        cmocka_unit_test(every_field_has_a_place_of_its_own),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
