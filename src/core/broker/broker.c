@@ -1,0 +1,507 @@
+/* broker.c: creation, the step, and the messages between the parts of a node.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "broker__.h"
+
+/* ---- messages ------------------------------------------------------------------------------------------------------- */
+
+enum base_rc ring_create(struct base_arena *arena, uint32_t size, struct ring *ring_out)
+{
+    CHECK(size > 0 && (size & (size - 1)) == 0);
+    struct port_message *slots = base_arena_take(arena, size * sizeof *slots);
+    if (slots == NULL) { return BASE_FULL; }
+    *ring_out = (struct ring){.slots = slots, .size = size};
+    return BASE_OK;
+}
+
+void ring_push(struct ring *ring, const struct port_message *message)
+{
+    CHECK(ring_room(ring) >
+          0); /* whoever asks is bounded (parts_asked_max, appends_max): see ring sizes in broker_create */
+    ring->slots[ring->tail & (ring->size - 1)] = *message;
+    ring->tail += 1;
+}
+
+bool ring_pop(struct ring *ring, struct port_message *message_out)
+{
+    if (ring_count(ring) == 0) { return false; }
+    *message_out = ring->slots[ring->head & (ring->size - 1)];
+    ring->head += 1;
+    return true;
+}
+
+struct port_message *message_begin(struct port_message *message, uint32_t to, enum message_kind kind)
+{
+    *message = (struct port_message){.to = (uint16_t)to, .kind = (uint32_t)kind};
+    return message;
+}
+
+static void emit_message(struct port_out *out, const struct port_message *message)
+{
+    struct port_message *slot = port_send_message(out, message->to, message->kind);
+    uint16_t from = slot->from;
+    *slot = *message;
+    slot->from = from;
+}
+
+static void flush_outbox(struct broker *broker, struct port_out *out)
+{
+    struct port_message message;
+    while (port_out_message_room(out) > 0 && ring_pop(&broker->outbox, &message)) { emit_message(out, &message); }
+}
+
+void message_send(struct broker *broker, const struct port_message *message, struct port_out *out)
+{
+    CHECK(message->to < broker->config.shards);
+    if (message->to == broker->config.shard) {
+        struct port_message own = *message;
+        own.from = own.to;
+        ring_push(&broker->inbox, &own);
+    } else if (ring_count(&broker->outbox) == 0 && port_out_message_room(out) > 0) {
+        emit_message(out, message);
+    } else {
+        ring_push(&broker->outbox, message); /* in order: nothing overtakes what already waits */
+    }
+}
+
+void message_to_all(struct broker *broker, const struct port_message *message, struct port_out *out)
+{
+    for (uint32_t shard = 0; shard < broker->config.shards; shard++) {
+        struct port_message copy = *message;
+        copy.to = (uint16_t)shard;
+        message_send(broker, &copy, out);
+    }
+}
+
+void log_line(struct port_out *out, enum port_level level, const char *words)
+{
+    struct base_text text;
+    port_log_begin(out, &text);
+    base_text_add(&text, words);
+    port_log_end(out, level, "broker", &text);
+}
+
+uint32_t shard_of(const struct broker *broker, struct base_part part)
+{
+    if (base_part_equal(part, metadata_part())) { return 0; }
+    return (uint32_t)(base_part_hash(part) % broker->config.shards);
+}
+
+static void on_message(struct broker *broker, const struct port_message *message, struct port_out *out)
+{
+    switch ((enum message_kind)message->kind) {
+    case MSG_APPEND:
+    case MSG_READ:
+    case MSG_RELEASE:
+    case MSG_TIME:
+    case MSG_WATCH:
+    case MSG_UNWATCH:
+    case MSG_JOURNALLED:
+    case MSG_DISK_FAILED:
+    case MSG_RESTORE:
+    case MSG_REPLAY:
+    case MSG_DAMAGE:
+    case MSG_RECOVERY_END:
+    case MSG_CHECKPOINT:
+    case MSG_STATE_TAKEN:
+    case MSG_CLOSE: back_message(broker, message, out); return;
+    case MSG_WRITTEN:
+    case MSG_APPENDED:
+    case MSG_READ_DONE:
+    case MSG_TIME_DONE:
+    case MSG_WOKE:
+    case MSG_CONTROLLED:
+    case MSG_SERVE:
+    case MSG_DRAIN: front_message(broker, message, out); return;
+    case MSG_CONTROL:
+    case MSG_DELTA:
+    case MSG_DELTA_TAKEN:
+    case MSG_JOURNAL:
+    case MSG_BACK_FAILED:
+    case MSG_TAKEN:
+    case MSG_RECOVERED:
+    case MSG_SERVING:
+    case MSG_STATE:
+    case MSG_STATES_END:
+    case MSG_DRAINED:
+    case MSG_CLOSED:
+    case MSG_END: start_message(broker, message, out); return;
+    }
+    UNREACHABLE();
+}
+
+/* ---- the step -------------------------------------------------------------------------------------------------------- */
+
+/* Messages are taken in order, and none while records are being applied: what follows a change is not seen before it. */
+static bool take_message(struct broker *broker, struct port_out *out)
+{
+    struct port_message message;
+    if (broker->applying.is_on || !ring_pop(&broker->inbox, &message)) { return false; }
+    on_message(broker, &message, out);
+    return true;
+}
+
+static bool has_room(const struct broker *broker, const struct port_out *out)
+{
+    return broker->step_left > 0 && port_out_room(out) >= STEP_EFFECTS_ROOM;
+}
+
+/* Whatever asks more of others waits while queues are nearly full; taking messages empties them. */
+static bool may_ask(const struct broker *broker)
+{
+    return ring_room(&broker->inbox) >= broker->inbox.size / 2 && ring_room(&broker->outbox) >= broker->outbox.size / 2;
+}
+
+/* Goes round the parts, an item each, until nothing is left to do or the step has had its share. The order is fixed, and a
+ * round gives each part its turn, so that none starves another. */
+static void work(struct broker *broker, struct port_out *out)
+{
+    static const struct {
+        bool (*const poll)(struct broker *, struct port_out *);
+        bool asks;
+    } parts[] = {{apply_poll, false}, {take_message, false}, {back_poll, true},
+                 {start_poll, true},  {front_poll, true},    {front_issue, true}};
+    bool is_moving = true;
+    while (is_moving) {
+        is_moving = false;
+        for (size_t i = 0; i < BASE_ARRAY_COUNT(parts); i++) {
+            if (!has_room(broker, out)) {
+                out->wants_continue = true;
+                return;
+            }
+            if (parts[i].asks && !may_ask(broker)) { continue; }
+            if (!parts[i].poll(broker, out)) { continue; }
+            broker->step_left -= 1;
+            is_moving = true;
+        }
+    }
+}
+
+static void on_done(struct broker *broker, const struct port_event *event, struct port_out *out)
+{
+    switch (event->done.token >> 56) {
+    case PLOG_TOKEN_ROOM: plog_done(broker->plog, event, out); return;
+    case JOURNAL_TOKEN_ROOM: journal_done(broker->journal, event, out); return;
+    case CONN_TOKEN_ROOM: conn_done(broker->conns, event, out); return;
+    }
+    UNREACHABLE();
+}
+
+static void on_turn(struct broker *broker, const struct port_event *event, struct port_out *out)
+{
+    plog_turn(broker->plog, event, out);
+    if (is_first(broker)) { journal_turn(broker->journal, event, out); }
+    conn_turn(broker->conns, out);
+}
+
+static void on_alarm(struct broker *broker, const struct port_event *event, struct port_out *out)
+{
+    plog_alarm(broker->plog, event, out);
+    conn_alarm(broker->conns, event, out);
+    front_alarm(broker, out);
+}
+
+static void set_alarm(const struct broker *broker, struct port_out *out)
+{
+    port_alarm(out, plog_next_alarm_ns(broker->plog));
+    port_alarm(out, conn_next_alarm_ns(broker->conns));
+    port_alarm(out, front_next_alarm_ns(broker));
+}
+
+void broker_step(struct broker *broker, const struct port_event *event, struct port_out *out)
+{
+    CHECK(event->now_ns >= broker->now_ns); /* a step back would fire deadlines twice */
+    broker->now_ns = event->now_ns;
+    broker->wall_ms = event->wall_ms;
+    broker->step_left = broker->config.step_max;
+    flush_outbox(broker, out);
+    switch (event->kind) {
+    case PORT_EVENT_START: start_begin(broker, out); break;
+    case PORT_EVENT_DONE: on_done(broker, event, out); break;
+    case PORT_EVENT_ALARM: on_alarm(broker, event, out); break;
+    case PORT_EVENT_TURN: on_turn(broker, event, out); break;
+    case PORT_EVENT_CONTINUE: on_turn(broker, event, out); break;
+    case PORT_EVENT_MESSAGE: ring_push(&broker->inbox, &event->message); break;
+    case PORT_EVENT_STOP: stop_begin(broker, out); break;
+    case PORT_EVENT_COUNT: UNREACHABLE();
+    }
+    work(broker, out);
+    if (ring_count(&broker->outbox) > 0) { out->wants_continue = true; }
+    set_alarm(broker, out);
+    CHECK_SLOW(broker->config.is_check_slow, plog_is_sound(broker->plog));
+}
+
+/* ---- creation --------------------------------------------------------------------------------------------------------- */
+
+void broker_config_default(struct broker_config *config)
+{
+    *config = (struct broker_config){
+        .shards = 1,
+        .node_id = 1,
+        .is_auto_create = true,
+        .partitions_default = 1,
+        .request_bytes_max = 104857600,
+        .connections_max = 1024,
+        .in_flight_max = 128,
+        .idle_ms = 600000,
+        .files_max = 1024,
+        .topics_max = 10000,
+        .partitions_max = 20000,
+        .producers_max = 10000,
+        .producer_expiry_ms = 86400000,
+        .journal_bytes_max = (uint64_t)1 << 30,
+        .journal_file_bytes = (uint64_t)64 << 20,
+        .inline_bytes_max = 64 << 10,
+        .decompressed_bytes_max = 64 << 20,
+        .shutdown_ms = 10000,
+        .step_max = 256,
+    };
+}
+
+/* How much of everything: in proportion to the region, within what makes sense for a shard. */
+struct sizes {
+    uint32_t requests;
+    uint32_t parts;    /* asked by this front at once */
+    uint32_t back_ops; /* of all fronts, on this back */
+    uint32_t ring;
+};
+
+static uint32_t power_of_two_at_least(uint64_t n)
+{
+    uint32_t power = 16;
+    while (power < n) { power *= 2; }
+    return power;
+}
+
+static struct sizes sizes_of(const struct broker_config *config, size_t region_bytes)
+{
+    uint64_t requests = base_min_u64(base_max_u64(region_bytes / (64 << 10), 128), 16384);
+    uint64_t parts = base_min_u64(base_max_u64(region_bytes / (16 << 10), 512), 8192);
+    return (struct sizes){.requests = (uint32_t)requests,
+                          .parts = (uint32_t)parts,
+                          .back_ops = (uint32_t)parts,
+                          .ring = power_of_two_at_least(4 * requests + 8 * parts * base_min_u64(config->shards, 4))};
+}
+
+static struct plog_config plog_config_of(const struct broker_config *config, const struct sizes *sizes)
+{
+    return (struct plog_config){.shard = config->shard,
+                                .disk = 0,
+                                .logs_max = config->partitions_max + 1,
+                                .segments_max = 2 * config->partitions_max + 4096,
+                                .appends_max = sizes->back_ops,
+                                .reads_max = 2 * sizes->back_ops,
+                                .producers_max = config->producers_max,
+                                .files_max = config->files_max,
+                                .file_slot_first = 0,
+                                .inline_bytes_max = config->inline_bytes_max,
+                                .step_max = config->step_max,
+                                .producer_expiry_ms = config->producer_expiry_ms,
+                                .is_check_slow = config->is_check_slow};
+}
+
+static enum base_rc create_conns(struct broker *broker, struct base_arena *arena, const struct sizes *sizes)
+{
+    const struct broker_config *config = &broker->config;
+    struct conn_config conn = {.conns_max = config->connections_max,
+                               .requests_max = sizes->requests,
+                               .in_flight_max = config->in_flight_max,
+                               .frame_bytes_max = config->request_bytes_max,
+                               .block_bytes = 16 << 10,
+                               .trust_bytes = 2 << 20,
+                               .idle_ms = config->idle_ms,
+                               .is_check_slow = config->is_check_slow};
+    return conn_create(arena, broker->pages, &conn, &broker->conns);
+}
+
+static enum base_rc create_image(struct broker *broker, struct base_arena *arena)
+{
+    const struct broker_config *config = &broker->config;
+    struct metadata_pair pairs[BROKER_PAIRS_MAX];
+    CHECK(config->pair_count <= BROKER_PAIRS_MAX);
+    for (uint32_t i = 0; i < config->pair_count; i++) {
+        pairs[i] = (struct metadata_pair){.name = config->pairs[i].name, .value = config->pairs[i].value};
+    }
+    struct metadata_config image = {.topics_max = config->topics_max,
+                                    .partitions_max = config->partitions_max,
+                                    .brokers_max = 16,
+                                    .configs_max = 4 * config->topics_max + 64,
+                                    .cluster_id = base_slice_text(config->cluster_id),
+                                    .broker_values = pairs,
+                                    .broker_values_count = config->pair_count};
+    return metadata_create(arena, &image, &broker->image);
+}
+
+/* What only shard 0 has. */
+static enum base_rc create_services(struct broker *broker, struct base_arena *arena, const struct sizes *sizes)
+{
+    const struct broker_config *config = &broker->config;
+    uint32_t runs_max = sizes->back_ops * config->shards;
+    struct journal_config journal = {.shard = config->shard,
+                                     .disk = 0,
+                                     .file_slot_first = config->files_max,
+                                     .entries_max = base_min_u64(runs_max, 8192) > 64
+                                                        ? (uint32_t)base_min_u64(runs_max, 8192)
+                                                        : 64,
+                                     .group_bytes_max = 1 << 20,
+                                     .file_bytes = config->journal_file_bytes,
+                                     .bytes_max = config->journal_bytes_max,
+                                     .step_max = config->step_max,
+                                     .is_check_slow = config->is_check_slow};
+    struct controller_config controller = {.node_id = config->node_id,
+                                           .partitions_default = config->partitions_default,
+                                           .replication_default = 1,
+                                           .requests_max = sizes->requests,
+                                           .proposal_bytes_max = 2 << 20,
+                                           .seed = config->seed,
+                                           .is_check_slow = config->is_check_slow};
+    uint8_t *register_bytes = base_arena_take(arena, 4096);
+    if (register_bytes == NULL) { return BASE_FULL; }
+    base_arena_init(&broker->register_arena, register_bytes, 4096);
+    if (journal_create(arena, broker->pages, &journal, &broker->journal) != BASE_OK ||
+        controller_create(arena, broker->pages, &controller, broker->image, &broker->controller) != BASE_OK ||
+        base_pool_create(arena, sizeof(struct control_op), sizes->requests * config->shards, &broker->control_ops) !=
+            BASE_OK ||
+        base_pool_create(arena, sizeof(struct journal_op), journal.entries_max, &broker->journal_ops) != BASE_OK ||
+        ring_create(arena, power_of_two_at_least(2 * (uint64_t)runs_max), &broker->journal_waiting) != BASE_OK) {
+        return BASE_FULL;
+    }
+    return ring_create(arena, power_of_two_at_least(config->shards), &broker->states_waiting);
+}
+
+static enum base_rc create_tables(struct broker *broker, struct base_arena *arena, const struct sizes *sizes)
+{
+    const struct broker_config *config = &broker->config;
+    const size_t scratch_bytes = (size_t)64 << 10;
+    uint8_t *scratch = base_arena_take(arena, scratch_bytes);
+    broker->logs_max = config->partitions_max + 1;
+    broker->logs = base_arena_take_array(arena, broker->logs_max, sizeof *broker->logs);
+    broker->parked = base_arena_take_array(arena, config->connections_max, sizeof *broker->parked);
+    if (scratch == NULL || broker->logs == NULL || broker->parked == NULL) { return BASE_FULL; }
+    base_arena_init(&broker->apply_scratch, scratch, scratch_bytes);
+    base_list_init(&broker->issuing);
+    base_list_init(&broker->starved);
+    base_list_init(&broker->watching);
+    broker->parts_asked_max = sizes->parts / config->shards > 16 ? sizes->parts / config->shards : 16;
+    if (base_pool_create(arena, sizeof(struct request), sizes->requests, &broker->requests) != BASE_OK ||
+        base_pool_create(arena, sizeof(struct back_op), 2 * sizes->back_ops + 16, &broker->back_ops) != BASE_OK ||
+        base_heap_create(arena, sizes->requests, &broker->deadlines) != BASE_OK ||
+        ring_create(arena, sizes->ring, &broker->inbox) != BASE_OK) {
+        return BASE_FULL;
+    }
+    return ring_create(arena, sizes->ring, &broker->outbox);
+}
+
+static size_t tables_bytes(const struct broker_config *config, const struct sizes *sizes)
+{
+    /* Measured by taking: what does not fit makes broker_create fail. Tables are touched only where used. */
+    struct plog_config plog = plog_config_of(config, sizes);
+    return plog_arena_bytes(&plog);
+}
+
+enum base_rc broker_create(struct base_region region, const struct broker_config *config, struct broker **broker_out)
+{
+    CHECK(config->shards > 0 && config->shards <= BROKER_SHARDS_MAX && config->shard < config->shards);
+    CHECK(config->listener_count > 0 && config->listener_count <= BROKER_LISTENERS_MAX);
+    if (region.size_bytes < BROKER_REGION_BYTES_MIN) { return BASE_FULL; }
+    struct sizes sizes = sizes_of(config, region.size_bytes);
+    struct base_arena arena;
+    /* Half for tables, half for blocks; the tables' half is address space, and costs what is used of it. */
+    size_t tables_max = region.size_bytes / 2 / BASE_PAGE_BYTES * BASE_PAGE_BYTES;
+    (void)tables_bytes;
+    base_arena_init_zeroed(&arena, region.at, tables_max);
+    struct broker *broker = base_arena_take_array(&arena, 1, sizeof *broker);
+    if (broker == NULL) { return BASE_FULL; }
+    broker->config = *config;
+    base_prng_init(&broker->dice, config->seed, 1);
+
+    struct base_region rest = {.at = (uint8_t *)region.at + tables_max, .size_bytes = region.size_bytes - tables_max};
+    const size_t reserve_bytes[BASE_CLASS_COUNT] = {rest.size_bytes / 16, rest.size_bytes / 4, 0};
+    struct plog_config plog = plog_config_of(config, &sizes);
+    struct wait_config wait = {.parked_max = sizes.requests * base_min_u64(config->shards, 4) > UINT32_MAX
+                                                 ? UINT32_MAX
+                                                 : sizes.requests * (uint32_t)base_min_u64(config->shards, 4),
+                               .watches_max = 4 * sizes.parts * (uint32_t)base_min_u64(config->shards, 4),
+                               .is_check_slow = config->is_check_slow};
+    if (base_pages_create(rest, reserve_bytes, &broker->pages) != BASE_OK ||
+        create_tables(broker, &arena, &sizes) != BASE_OK || create_conns(broker, &arena, &sizes) != BASE_OK ||
+        wait_create(&arena, &wait, &broker->wait) != BASE_OK || create_image(broker, &arena) != BASE_OK ||
+        plog_create(&arena, broker->pages, &plog, &broker->plog) != BASE_OK) {
+        return BASE_FULL;
+    }
+    if (config->shard == 0 && create_services(broker, &arena, &sizes) != BASE_OK) { return BASE_FULL; }
+    *broker_out = broker;
+    return BASE_OK;
+}
+
+/* ---- views -------------------------------------------------------------------------------------------------------------- */
+
+const char *broker_state_name(enum broker_state state)
+{
+    switch (state) {
+    case BROKER_BOOT: return "boot";
+    case BROKER_RECOVERING: return "recovering";
+    case BROKER_LOADING: return "loading";
+    case BROKER_SERVING: return "serving";
+    case BROKER_DRAINING: return "draining";
+    case BROKER_CHECKPOINTING: return "checkpointing";
+    case BROKER_CLOSING: return "closing";
+    case BROKER_STOPPED: return "stopped";
+    }
+    return "?";
+}
+
+void broker_view(const struct broker *broker, struct broker_view *view_out)
+{
+    struct conn_view conns;
+    conn_view(broker->conns, &conns);
+    *view_out = (struct broker_view){.state = broker->state,
+                                     .is_disk_failed = broker->is_disk_failed,
+                                     .port = broker->ports[0],
+                                     .connections = conns.connections,
+                                     .requests = broker->requests.taken_count,
+                                     .parked = broker->parked_count,
+                                     .memory_used_bytes = base_pages_used_bytes(broker->pages),
+                                     .requests_done = broker->requests_done,
+                                     .fetches_evaluated = broker->fetches_evaluated};
+    if (is_first(broker)) {
+        struct journal_view journal;
+        journal_view(broker->journal, &journal);
+        view_out->journal_syncs = journal.syncs;
+    }
+    uint32_t cursor = 0;
+    struct plog_ref ref;
+    struct base_part id;
+    while (plog_each(broker->plog, &cursor, &ref, &id)) { view_out->logs += 1; }
+}
+
+bool broker_each_log(const struct broker *broker, uint32_t *cursor, struct broker_log_view *view_out)
+{
+    struct plog_ref ref;
+    struct base_part id;
+    if (!plog_each(broker->plog, cursor, &ref, &id)) { return false; }
+    struct plog_view view;
+    plog_view(broker->plog, ref, &view);
+    *view_out = (struct broker_log_view){.id = view.id,
+                                         .topic = view.name,
+                                         .offset_start = view.offset_start,
+                                         .offset_end = view.offset_end,
+                                         .watermark = view.watermark,
+                                         .leader_epoch = view.leader_epoch,
+                                         .size_bytes = view.size_bytes,
+                                         .is_failed = view.is_failed,
+                                         .is_damaged = view.is_damaged};
+    return true;
+}
+
+bool broker_is_quiet(const struct broker *broker)
+{
+    if (broker->requests.taken_count > 0 || broker->back_ops.taken_count > 0 || broker->parts_asked > 0) {
+        return false;
+    }
+    if (ring_count(&broker->inbox) > 0 || ring_count(&broker->outbox) > 0 || broker->applying.is_on) { return false; }
+    if (!plog_is_quiet(broker->plog) || !conn_is_quiet(broker->conns)) { return false; }
+    if (wait_parked_count(broker->wait) > 0) { return false; }
+    return !is_first(broker) || (journal_is_quiet(broker->journal) && controller_is_quiet(broker->controller));
+}

@@ -1,0 +1,139 @@
+/* broker.h: one shard of a broker: the rooms composed, the requests routed.
+ *
+ * Room    core/broker. Uses every room of the core; nobody in the core uses it.
+ * Owns    its region whole: conn, wait, metadata, plog, on shard 0 journal and controller too, and every request in flight.
+ *
+ * HOW IT STANDS. A shard has a front (its connections: decode, route, split, join, answer) and a back (its partitions: judge,
+ * append, read, watch). Front and back, and shard 0's services (journal, controller), talk in messages only: struct
+ * port_message, to another shard through the port, to the own one through a queue of the same form. A message that asks
+ * gets exactly one that answers; what it lent stays the lender's until then.
+ *
+ * A partition lives on the shard that its topic id and index hash to; the metadata log, the controller and the journal on
+ * shard 0. Every shard has the whole metadata image, kept current by deltas that shard 0 sends when they are committed,
+ * before any answer that depends on them.
+ *
+ * THE MOVES OF A NODE (broker__start.c)
+ *   BOOT -journal read, states and entries given to their shards-> RECOVERING -all shards recovered-> LOADING (metadata log)
+ *   -applied-> SERVING -STOP-> DRAINING (fronts) -> CHECKPOINTING -> CLOSING -> STOPPED
+ *   A start that can't go on (journal unreadable, address taken) says why in one FATAL line and goes to STOPPED.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef BROKER_BROKER_H
+#define BROKER_BROKER_H
+
+#include "base/base.h"
+#include "port/port.h"
+
+struct broker;
+
+#define BROKER_LISTENERS_MAX 4
+#define BROKER_SHARDS_MAX    64
+#define BROKER_PAIRS_MAX     128
+
+struct broker_listener {
+    char name[16];               /* PLAINTEXT */
+    char host[256];              /* as advertised */
+    struct port_address address; /* to bind; port 0: any */
+    uint16_t port_advertised;    /* 0: the one really bound */
+};
+
+/* A server property that is the default of a topic config (log.segment.bytes=...), or shown by DescribeConfigs. Borrowed for
+ * as long as the broker lives. */
+struct broker_pair {
+    struct base_slice name;
+    struct base_slice value;
+};
+
+struct broker_config {
+    uint32_t shard;
+    uint32_t shards;
+    uint64_t seed; /* real entropy, another for each shard */
+    int32_t node_id;
+    char cluster_id[23]; /* 22 characters, NUL */
+    struct broker_listener listeners[BROKER_LISTENERS_MAX];
+    uint32_t listener_count;
+    const struct broker_pair *pairs;
+    uint32_t pair_count;
+    /* limits; 0 in the pool sizes: derived from the region */
+    bool is_auto_create;        /* auto.create.topics.enable */
+    int32_t partitions_default; /* num.partitions */
+    uint32_t request_bytes_max; /* socket.request.max.bytes */
+    uint32_t connections_max;   /* of this shard */
+    uint32_t in_flight_max;     /* of a connection */
+    uint64_t idle_ms;           /* connections.max.idle.ms */
+    uint32_t files_max;         /* of this shard: log segments and indexes open at once, weir.files.max / shards */
+    uint32_t topics_max;
+    uint32_t partitions_max;         /* of the node */
+    uint32_t producers_max;          /* of this shard */
+    uint64_t producer_expiry_ms;     /* producer.id.expiration.ms */
+    uint64_t journal_bytes_max;      /* weir.journal.bytes.max */
+    uint64_t journal_file_bytes;     /* 64 MiB */
+    uint32_t inline_bytes_max;       /* docs/decisions: 64 KiB */
+    uint32_t decompressed_bytes_max; /* max.decompressed.message.bytes */
+    uint64_t shutdown_ms;            /* weir.shutdown.timeout.ms */
+    uint32_t step_max;               /* items of work per step; 1 in some tests */
+    bool validates_records;          /* weir.record.validation=full */
+    bool is_check_slow;
+};
+
+#define BROKER_REGION_BYTES_MIN      ((size_t)12 << 20)
+#define BROKER_FILE_SLOTS(files_max) ((files_max) + 64) /* file slots a shard's host needs */
+
+void broker_config_default(struct broker_config *config);
+
+/* Lays the shard out in `region` (zero-filled). The first event it takes is PORT_EVENT_START.
+ * Fails   BASE_FULL: the region is smaller than what the configuration needs. */
+MUST_USE
+enum base_rc broker_create(struct base_region region, const struct broker_config *config, struct broker **broker_out);
+
+/* One event in, effects and messages out. At most PORT_EFFECTS_MAX effects and PORT_MESSAGES_MAX messages. */
+void broker_step(struct broker *broker, const struct port_event *event, struct port_out *out);
+
+/* ---- views: for metrics, checkers and tests; they change nothing ------------------------------------------------------------ */
+
+enum broker_state {
+    BROKER_BOOT = 0,
+    BROKER_RECOVERING,
+    BROKER_LOADING,
+    BROKER_SERVING,
+    BROKER_DRAINING,
+    BROKER_CHECKPOINTING,
+    BROKER_CLOSING,
+    BROKER_STOPPED
+};
+const char *broker_state_name(enum broker_state state);
+
+struct broker_view {
+    enum broker_state state;
+    bool is_disk_failed;
+    uint16_t port; /* of the first listener, once bound */
+    uint32_t connections;
+    uint32_t requests; /* in flight */
+    uint32_t parked;   /* fetches waiting */
+    uint32_t logs;
+    uint64_t memory_used_bytes; /* blocks out of the region's pages */
+    uint64_t journal_syncs;     /* shard 0 */
+    uint64_t requests_done;
+    uint64_t fetches_evaluated; /* rounds of reads begun for Fetch: what a parked fetch must not add to */
+};
+void broker_view(const struct broker *broker, struct broker_view *view_out);
+
+struct broker_log_view {
+    struct base_part id;
+    struct base_slice topic;
+    int64_t offset_start;
+    int64_t offset_end;
+    int64_t watermark;
+    int32_t leader_epoch;
+    uint64_t size_bytes;
+    bool is_failed;
+    bool is_damaged;
+};
+/* The logs of this shard, in slot order; *cursor 0 first; false at the end. */
+bool broker_each_log(const struct broker *broker, uint32_t *cursor, struct broker_log_view *view_out);
+
+/* Nothing in flight: every buffer, lease, slot and watch is back (I25). */
+bool broker_is_quiet(const struct broker *broker);
+
+#endif

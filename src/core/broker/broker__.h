@@ -1,0 +1,365 @@
+/* broker__.h: what the files of this room share: the shard's struct and the words between its parts.
+ *
+ * Room    core/broker, private.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef BROKER__H
+#define BROKER__H
+
+#include "broker/broker.h"
+#include "broker__message.h"
+#include "codec/codec.h"
+#include "conn/conn.h"
+#include "controller/controller.h"
+#include "journal/journal.h"
+#include "metadata/metadata.h"
+#include "plog/plog.h"
+#include "record/record.h"
+#include "wait/wait.h"
+#include "wire/kafka/kafka.h"
+
+/* A step goes on only while so much of `out` is free: more than any one item of work emits. */
+#define STEP_EFFECTS_ROOM  96
+#define STEP_MESSAGES_ROOM 16
+
+/* A queue of messages: the own shard's inbox, and what waits for room in `out` towards others. */
+struct ring {
+    struct port_message *slots;
+    uint32_t size; /* a power of two */
+    uint32_t head;
+    uint32_t tail;
+};
+static inline uint32_t ring_count(const struct ring *ring) { return ring->tail - ring->head; }
+static inline uint32_t ring_room(const struct ring *ring) { return ring->size - ring_count(ring); }
+
+/* ---- the back --------------------------------------------------------------------------------------------------- */
+
+/* What the back keeps of a log besides plog: the rules for what is produced to it. Indexed by plog_ref.slot. */
+struct back_log {
+    struct base_part id;
+    struct plog_ref ref; /* generation 0: none */
+    struct rec_rules rules;
+};
+
+/* Work of plog that somebody waits for. Its token in plog is its pool index + 1. */
+enum back_op_kind {
+    BACK_APPEND = 1,
+    BACK_READ,
+    BACK_TIME,
+    BACK_METADATA_APPEND,
+    BACK_METADATA_READ,
+    BACK_METADATA_START
+};
+struct back_op {
+    enum back_op_kind kind;
+    struct asker asker;
+    uint32_t log_slot;
+    bool wants_written;
+};
+
+/* ---- the front -------------------------------------------------------------------------------------------------- */
+
+/*   begin -> ISSUING -all parts asked-> WAITING -parts are back-> ANSWERED -sent, parts back-> free
+ *         -> CONTROLLED -the controller answered-> WAITING      Fetch: WAITING -> PARKED -woke, expired-> ISSUING
+ *   any of them -no memory-> STARVED -memory came back-> where it was (enum request_retry) */
+enum request_state {
+    REQUEST_FREE = 0,
+    REQUEST_ISSUING,    /* its parts are being asked for, a portion a step; on broker.issuing */
+    REQUEST_WAITING,    /* for parts, or in the middle of a step */
+    REQUEST_PARKED,     /* Fetch: for a watermark or its deadline; its deadline is in the heap */
+    REQUEST_CONTROLLED, /* for the controller */
+    REQUEST_STARVED,    /* for memory; on broker.starved */
+    REQUEST_ANSWERED,   /* given to conn, or needs no answer; kept until its bytes have left and its parts are back */
+};
+enum request_retry { RETRY_DECODE = 0, RETRY_BEGIN, RETRY_PARTS, RETRY_CONTROLLED, RETRY_ANSWER };
+
+/* One partition of a request that is split over shards. In the request's arena. */
+struct part {
+    struct base_part id;
+    uint32_t shard;
+    uint32_t topic_index; /* in the decoded request */
+    uint32_t partition_index;
+    int16_t error;
+    bool is_asked;    /* its question has left */
+    bool is_answered; /* the last answer has come */
+    bool is_written;  /* acks=1 has been told */
+    bool is_watched;
+    int32_t bad_record_index;
+    uint16_t verdict;
+    int64_t offset; /* base offset; time: offset found */
+    int64_t timestamp_ms;
+    int64_t log_start;
+    int64_t watermark;
+    int32_t leader_epoch;
+    struct port_file file;
+    uint64_t position_bytes;
+    uint64_t size_bytes;
+    uint64_t first_batch_bytes;
+    uint64_t lease;
+    /* what is asked */
+    uint8_t *batch;
+    uint32_t batch_bytes;
+    uint32_t bytes_max;
+    int64_t ask_offset;
+    int32_t ask_epoch;
+};
+
+struct memory_block;
+struct request {
+    struct base_link link;        /* of broker.issuing, starved or watching */
+    struct base_link parked_link; /* of the connection's parked requests */
+    struct base_heap_item deadline;
+    enum request_state state;
+    enum request_retry retry;
+    uint32_t generation; /* another one each time old wake-ups must not be heard */
+    struct conn_request id;
+    struct port_conn conn;
+    uint32_t conn_index;
+    uint32_t listener;
+    int16_t api_key;
+    int16_t version;
+    int16_t answer_version;
+    int32_t correlation;
+    struct base_slice client_id;
+    uint8_t *frame;
+    struct base_slice body;      /* what follows the header, in the frame */
+    struct memory_block *memory; /* a chain; the arena is in the newest */
+    struct base_arena arena;
+    void *decoded;      /* the request, in the arena */
+    const void *answer; /* the response, in the arena */
+    struct control_loan *loan;
+    struct part *parts;
+    uint32_t part_count;
+    uint32_t part_next;       /* the first not yet asked (or watched) */
+    uint32_t parts_open;      /* asked and not yet answered for the last time */
+    uint32_t parts_unwritten; /* acks=1: parts that have not said written or failed */
+    uint64_t deadline_ns;     /* Fetch */
+    uint8_t *answer_block;
+    bool wants_written;
+    bool is_sent;       /* conn has let go of the answer (or needed none) */
+    bool is_frame_ours; /* the frame has not been given back */
+    bool is_last_round; /* Fetch: answer whatever is found */
+};
+
+/* A struct decoded by a front that shard 0's controller reads, and an answer that it builds in the front's arena. */
+struct control_loan {
+    struct controller_request request;
+    struct asker asker;
+    uint32_t shard;
+    struct base_arena *arena;
+    const void *answer; /* set by shard 0; NULL: it could not */
+};
+struct control_op {
+    struct control_loan *loan;
+};
+
+/* ---- shard 0's services ------------------------------------------------------------------------------------------ */
+
+/* Batches of the metadata log lent to all other shards; given back when all have applied them. */
+struct delta {
+    uint8_t *block; /* NULL: free */
+    size_t batches_at;
+    size_t batches_bytes;
+    uint32_t takers; /* yet to answer */
+};
+#define DELTAS_MAX 64
+
+/* Records on their way into this shard's image and logs, one a poll. */
+enum apply_source {
+    APPLY_DELTA = 0, /* committed, from shard 0 */
+    APPLY_LOADED,    /* shard 0: read from the log at start */
+    APPLY_COMMITTED, /* shard 0: the controller has applied it, the logs are left to do */
+};
+struct applying {
+    bool is_on;
+    bool has_batch;
+    enum apply_source source;
+    struct base_slice rest;
+    struct rec_walk walk;
+    int64_t offset_end;
+    uint64_t token;
+};
+
+enum change_kind { CHANGE_OTHER = 0, CHANGE_PARTITION, CHANGE_CONFIG, CHANGE_TOPIC_REMOVED };
+struct record_change {
+    enum change_kind kind;
+    struct base_uuid topic;
+    int32_t index;
+    struct base_slice name;
+};
+/* broker__records.c. BASE_BAD: not a metadata record. */
+MUST_USE
+enum base_rc record_change(struct base_slice value, struct base_arena *scratch, struct record_change *change_out);
+
+struct journal_op { /* an entry on its way; its token in journal is its pool index + 1 */
+    uint32_t shard;
+    uint64_t run_token;
+};
+
+/* Kafka's special timestamps of ListOffsets. */
+#define LIST_OFFSETS_LATEST                  INT64_C(-1)
+#define LIST_OFFSETS_EARLIEST                INT64_C(-2)
+#define LIST_OFFSETS_MAX_TIMESTAMP           INT64_C(-3)
+#define LIST_OFFSETS_EARLIEST_LOCAL          INT64_C(-4)
+#define LIST_OFFSETS_LATEST_TIERED           INT64_C(-5)
+#define LIST_OFFSETS_EARLIEST_PENDING_UPLOAD INT64_C(-6)
+
+#define METADATA_SNAPSHOT_AFTER_BYTES ((uint64_t)4 << 20)
+
+struct broker {
+    struct broker_config config;
+    enum broker_state state;
+    bool is_disk_failed;
+    bool is_serving; /* this shard's front accepts */
+    bool is_stop_asked;
+    uint64_t now_ns;
+    int64_t wall_ms;
+    uint32_t step_left; /* items of work left in this step */
+    struct base_prng dice;
+
+    struct base_pages *pages;
+    struct conns *conns;
+    struct wait *wait;
+    struct metadata *image;
+    struct plog *plog;
+    struct journal *journal;       /* shard 0 */
+    struct controller *controller; /* shard 0 */
+
+    struct ring inbox;
+    struct ring outbox;
+
+    /* front */
+    struct base_pool requests;
+    struct base_heap deadlines; /* of parked requests */
+    struct base_list issuing;
+    struct base_list starved;
+    struct base_list watching;
+    struct base_list *parked; /* by connection index; initialised at first use */
+    uint64_t starved_retry_ns;
+    uint32_t request_generation;
+    uint32_t parked_count;
+    uint32_t parts_asked; /* of this front, not yet answered */
+    uint32_t parts_asked_max;
+    uint16_t ports[BROKER_LISTENERS_MAX];
+    uint32_t listeners_bound;
+    bool is_draining;
+    bool is_conn_stopped;
+    bool is_drained;
+    uint64_t drain_deadline_ns;
+    uint64_t requests_done;
+    uint64_t fetches_evaluated;
+
+    /* back */
+    struct base_pool back_ops;
+    struct back_log *logs;
+    uint32_t logs_max;
+    struct applying applying;
+    struct base_arena apply_scratch;
+
+    /* shard 0 */
+    uint32_t answers_due; /* of the shards, in the step of start or stop that is under way */
+    uint32_t states_due;  /* shards whose states are not all in the checkpoint */
+    struct base_pool control_ops;
+    struct base_pool journal_ops;
+    struct ring journal_waiting; /* MSG_JOURNAL that found no room */
+    struct ring states_waiting;  /* MSG_STATE that found no room */
+    struct plog_ref metadata_log;
+    int32_t metadata_epoch;
+    int64_t metadata_next; /* offset of the metadata log that is read next */
+    uint64_t metadata_delta;
+    bool is_loading;
+    bool is_giving_up;
+    bool is_metadata_writing;
+    bool is_checkpointing;
+    bool is_last_checkpoint;
+    struct delta deltas[DELTAS_MAX];
+    struct controller_register registration;
+    struct base_arena register_arena;
+    bool is_snapshotting;
+    bool is_snapshot_read;
+    struct controller_cursor snapshot_cursor;
+    int64_t snapshot_offset;
+    uint64_t snapshot_bytes;
+    uint64_t metadata_snapshot_bytes;
+};
+
+/* A loan of somebody's bytes that travels as void *: who borrows it knows whether it may be written to. */
+static inline void *unconst(const void *at) { return (void *)(uintptr_t)at; }
+
+static inline bool is_first(const struct broker *broker) { return broker->config.shard == 0; }
+uint32_t shard_of(const struct broker *broker, struct base_part part);
+
+/* broker.c */
+MUST_USE
+enum base_rc ring_create(struct base_arena *arena, uint32_t size, struct ring *ring_out);
+void ring_push(struct ring *ring, const struct port_message *message);
+MUST_USE
+bool ring_pop(struct ring *ring, struct port_message *message_out);
+struct port_message *message_begin(struct port_message *message, uint32_t to, enum message_kind kind);
+void message_send(struct broker *broker, const struct port_message *message, struct port_out *out);
+void message_to_all(struct broker *broker, const struct port_message *message, struct port_out *out); /* itself too */
+void log_line(struct port_out *out, enum port_level level, const char *words);
+
+/* broker__back.c */
+void back_log_open(struct broker *broker, const struct metadata_topic *topic,
+                   const struct metadata_partition *partition, struct port_out *out);
+void back_topic_configure(struct broker *broker, const struct metadata_topic *topic);
+void back_log_delete(struct broker *broker, struct base_part id, struct port_out *out);
+uint32_t back_op_take(struct broker *broker, enum back_op_kind kind); /* BASE_POOL_NONE: none left */
+void back_message(struct broker *broker, const struct port_message *message, struct port_out *out);
+bool back_poll(struct broker *broker, struct port_out *out); /* one item; false: none */
+void get_run(const struct port_message *message, struct plog_run *run_out);
+void put_run(struct port_message *message, const struct plog_run *run);
+
+/* broker__front.c */
+void front_message(struct broker *broker, const struct port_message *message, struct port_out *out);
+bool front_poll(struct broker *broker, struct port_out *out);
+bool front_issue(struct broker *broker, struct port_out *out);
+void front_alarm(struct broker *broker, struct port_out *out);
+uint64_t front_next_alarm_ns(const struct broker *broker);
+uint32_t next_generation(struct broker *broker);
+struct asker request_asker(const struct broker *broker, const struct request *request, uint32_t part);
+MUST_USE
+bool request_reserve(struct broker *broker, struct request *request, size_t bytes); /* of the arena */
+void request_starve(struct broker *broker, struct request *request, enum request_retry retry);
+void request_ask(struct broker *broker, struct request *request, struct port_out *out); /* begins to ask its parts */
+void request_control(struct broker *broker, struct request *request, struct control_loan *loan, struct port_out *out);
+void request_answer(struct broker *broker, struct request *request, const void *answer, struct port_out *out);
+void request_answer_in(struct broker *broker, struct request *request, const void *answer, int16_t version,
+                       struct port_out *out);
+void request_answer_none(struct broker *broker, struct request *request, struct port_out *out);
+void request_fail(struct broker *broker, struct request *request, const char *why, struct port_out *out);
+void request_release_lease(struct broker *broker, struct part *part, struct port_out *out);
+void request_free_if_done(struct broker *broker, struct request *request, struct port_out *out);
+
+/* broker__produce.c, broker__fetch.c, broker__offsets.c, broker__topics.c */
+void produce_begin(struct broker *broker, struct request *request, struct port_out *out);
+void produce_answered(struct broker *broker, struct request *request, struct port_out *out);
+void produce_written(struct broker *broker, struct request *request, uint32_t index, const struct port_message *message,
+                     struct port_out *out);
+void fetch_begin(struct broker *broker, struct request *request, struct port_out *out);
+void fetch_answered(struct broker *broker, struct request *request, struct port_out *out);
+void fetch_woke(struct broker *broker, struct request *request, struct port_out *out);
+void fetch_expired(struct broker *broker, struct request *request, struct port_out *out);
+void fetch_stop_waiting(struct broker *broker, struct request *request, struct port_out *out);
+bool fetch_watch(struct broker *broker, struct port_out *out);
+void list_offsets_begin(struct broker *broker, struct request *request, struct port_out *out);
+void list_offsets_answered(struct broker *broker, struct request *request, struct port_out *out);
+bool topics_serves(int16_t api_key, int16_t version);
+void topics_refuse_version(struct broker *broker, struct request *request, struct port_out *out);
+void topics_begin(struct broker *broker, struct request *request, struct port_out *out);
+void topics_controlled(struct broker *broker, struct request *request, struct port_out *out);
+
+/* broker__start.c */
+void start_begin(struct broker *broker, struct port_out *out);
+void start_message(struct broker *broker, const struct port_message *message, struct port_out *out);
+bool start_poll(struct broker *broker, struct port_out *out); /* shard 0: journal, controller */
+bool apply_poll(struct broker *broker, struct port_out *out);
+void metadata_written(struct broker *broker, enum plog_result result, struct port_out *out);
+void metadata_read(struct broker *broker, const struct plog_out *answer, struct port_out *out);
+void start_listening(struct broker *broker, uint32_t listener, enum port_rc rc, uint16_t port, struct port_out *out);
+void start_drained_if_done(struct broker *broker, struct port_out *out);
+void stop_begin(struct broker *broker, struct port_out *out);
+
+#endif

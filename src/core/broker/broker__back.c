@@ -1,0 +1,556 @@
+/* broker__back.c: the partitions of this shard: judging, appending, reading and watching on behalf of any front.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "broker__.h"
+
+#include "wire/kafka/produce.h"
+
+/* ---- logs --------------------------------------------------------------------------------------------------------------- */
+
+static struct back_log *log_at(struct broker *broker, struct plog_ref ref)
+{
+    CHECK(ref.slot < broker->logs_max);
+    return &broker->logs[ref.slot];
+}
+
+/* NULL: not here (not yet, or no more). */
+static struct back_log *log_of(struct broker *broker, struct base_part id)
+{
+    struct plog_ref ref = plog_find(broker->plog, id);
+    if (ref.generation == 0) { return NULL; }
+    struct back_log *log = log_at(broker, ref);
+    return log->ref.generation == ref.generation ? log : NULL;
+}
+
+static uint64_t number_of(const struct broker *broker, const struct metadata_topic *topic, enum metadata_id id)
+{
+    int64_t number = metadata_number(broker->image, topic, id);
+    return number < 0 ? UINT64_MAX : (uint64_t)number;
+}
+
+static struct plog_log_config config_of(const struct broker *broker, const struct metadata_topic *topic)
+{
+    int64_t cleanup = metadata_number(broker->image, topic, METADATA_CLEANUP_POLICY);
+    bool is_deleting = (cleanup & METADATA_CLEANUP_DELETE) != 0;
+    return (struct plog_log_config){
+        .segment_bytes = number_of(broker, topic, METADATA_SEGMENT_BYTES),
+        .segment_ms = number_of(broker, topic, METADATA_SEGMENT_MS),
+        .index_interval_bytes = (uint32_t)number_of(broker, topic, METADATA_INDEX_INTERVAL_BYTES),
+        .index_bytes_max = (uint32_t)number_of(broker, topic, METADATA_SEGMENT_INDEX_BYTES),
+        .retention_ms = is_deleting ? metadata_number(broker->image, topic, METADATA_RETENTION_MS) : -1,
+        .retention_bytes = is_deleting ? metadata_number(broker->image, topic, METADATA_RETENTION_BYTES) : -1,
+        .delete_delay_ms = number_of(broker, topic, METADATA_FILE_DELETE_DELAY_MS),
+        .is_page_cache = metadata_number(broker->image, topic, METADATA_WEIR_DURABILITY) == METADATA_PAGE_CACHE,
+        .flush_messages = number_of(broker, topic, METADATA_FLUSH_MESSAGES),
+        .flush_ms = number_of(broker, topic, METADATA_FLUSH_MS),
+    };
+}
+
+static struct rec_rules rules_of(const struct broker *broker, const struct metadata_topic *topic)
+{
+    const struct metadata *image = broker->image;
+    bool is_compacted = (metadata_number(image, topic, METADATA_CLEANUP_POLICY) & METADATA_CLEANUP_COMPACT) != 0;
+    int64_t after_max_ms = metadata_number(image, topic, METADATA_MESSAGE_TIMESTAMP_AFTER_MAX_MS);
+    int64_t before_max_ms = metadata_number(image, topic, METADATA_MESSAGE_TIMESTAMP_BEFORE_MAX_MS);
+    bool is_stamped = metadata_number(image, topic, METADATA_MESSAGE_TIMESTAMP_TYPE) == METADATA_LOG_APPEND_TIME;
+    /* Kafka's default of one hour into the future is a limit on records, so compressed ones would always have to be opened;
+     * their header's greatest timestamp says the same and is checked instead. */
+    bool is_opened = broker->config.validates_records || is_compacted;
+    return (struct rec_rules){
+        .batch_max_bytes = (size_t)number_of(broker, topic, METADATA_MAX_MESSAGE_BYTES),
+        .opened_max_bytes = broker->config.decompressed_bytes_max,
+        .open = is_opened ? REC_OPEN_COMPRESSED : REC_OPEN_NEVER,
+        .stamp = is_stamped ? REC_LOG_APPEND_TIME : REC_CREATE_TIME,
+        .is_key_needed = is_compacted,
+        .before_max_ms = before_max_ms,
+        .after_max_ms = after_max_ms,
+    };
+}
+
+void back_log_open(struct broker *broker, const struct metadata_topic *topic,
+                   const struct metadata_partition *partition, struct port_out *out)
+{
+    if (shard_of(broker, partition->id) != broker->config.shard) { return; }
+    struct plog_log_config config = config_of(broker, topic);
+    struct plog_ref ref;
+    if (plog_open(broker->plog, partition->id, metadata_topic_name(topic), &config, partition->leader_epoch, &ref) !=
+        BASE_OK) {
+        log_line(out, PORT_ERROR, "no room for one more partition on this shard; it is not served");
+        return;
+    }
+    *log_at(broker, ref) = (struct back_log){.id = partition->id, .ref = ref, .rules = rules_of(broker, topic)};
+}
+
+void back_topic_configure(struct broker *broker, const struct metadata_topic *topic)
+{
+    struct plog_log_config config = config_of(broker, topic);
+    for (uint32_t i = 0; i < topic->partitions_count; i++) {
+        struct back_log *log = log_of(broker, (struct base_part){.topic = topic->id, .index = (int32_t)i});
+        if (log == NULL) { continue; }
+        plog_configure(broker->plog, log->ref, &config);
+        log->rules = rules_of(broker, topic);
+    }
+}
+
+void back_log_delete(struct broker *broker, struct base_part id, struct port_out *out)
+{
+    struct plog_ref ref = plog_find(broker->plog, id);
+    if (ref.generation == 0) { return; }
+    *log_at(broker, ref) = (struct back_log){.ref = {.generation = 0}};
+    wait_disturb(broker->wait, ref.slot);
+    plog_delete(broker->plog, ref, out);
+}
+
+/* ---- errors --------------------------------------------------------------------------------------------------------------- */
+
+static int16_t error_of(enum plog_result result)
+{
+    switch (result) {
+    case PLOG_OK:
+    case PLOG_DUPLICATE: return KAFKA_ERROR_NONE;
+    case PLOG_STORAGE:
+    case PLOG_NO_SPACE:
+    case PLOG_DAMAGED: return KAFKA_ERROR_KAFKA_STORAGE_ERROR;
+    case PLOG_OFFSET_RANGE: return KAFKA_ERROR_OFFSET_OUT_OF_RANGE;
+    case PLOG_OUT_OF_ORDER: return KAFKA_ERROR_OUT_OF_ORDER_SEQUENCE_NUMBER;
+    case PLOG_DUPLICATE_OLD: return KAFKA_ERROR_DUPLICATE_SEQUENCE_NUMBER;
+    case PLOG_FENCED: return KAFKA_ERROR_INVALID_PRODUCER_EPOCH;
+    case PLOG_UNKNOWN_PRODUCER: return KAFKA_ERROR_UNKNOWN_PRODUCER_ID;
+    case PLOG_GONE: return KAFKA_ERROR_NOT_LEADER_OR_FOLLOWER;
+    case PLOG_BUSY: return KAFKA_ERROR_KAFKA_STORAGE_ERROR;
+    }
+    UNREACHABLE();
+}
+
+/* ---- append ------------------------------------------------------------------------------------------------------------------ */
+
+static void answer_append(struct broker *broker, struct asker asker, int16_t error, enum rec_verdict verdict,
+                          int32_t bad_record_index, const struct plog_out *done, struct port_out *out)
+{
+    struct port_message answer;
+    message_begin(&answer, asker.shard, MSG_APPENDED);
+    put_asker(&answer, 0, asker);
+    answer.words[2] = (uint64_t)(done == NULL || error != 0 ? -1 : done->base_offset);
+    answer.words[3] = (uint64_t)(done == NULL || error != 0 ? -1 : done->log_append_time_ms);
+    answer.words[4] = (uint64_t)(done == NULL || error != 0 ? -1 : done->offset_start);
+    answer.words[5] = (uint64_t)(uint16_t)error | (uint64_t)verdict << 16;
+    answer.words[6] = (uint64_t)(uint32_t)bad_record_index;
+    message_send(broker, &answer, out);
+}
+
+static uint32_t take_back_op(struct broker *broker, enum back_op_kind kind, struct asker asker, uint32_t log_slot)
+{
+    uint32_t index = base_pool_take(&broker->back_ops);
+    if (index == BASE_POOL_NONE) { return index; }
+    *(struct back_op *)base_pool_at(&broker->back_ops, index) =
+        (struct back_op){.kind = kind, .asker = asker, .log_slot = log_slot};
+    return index;
+}
+
+static enum rec_verdict judge(struct broker *broker, struct back_log *log, struct base_slice bytes,
+                              struct rec_facts *facts)
+{
+    struct rec_rules rules = log->rules;
+    rules.now_ms = broker->wall_ms;
+    if (rules.open == REC_OPEN_NEVER) { return rec_validate(bytes, &rules, NULL, facts); }
+    struct rec_batch batch;
+    enum rec_verdict verdict = rec_batch_view(bytes, &batch);
+    if (verdict != REC_OK) { return rec_validate(bytes, &rules, NULL, facts); }
+    size_t scratch_bytes = rec_open_bytes(&batch, rules.opened_max_bytes) + 64;
+    uint8_t *block = base_pages_take(broker->pages, BASE_CLIENTS, scratch_bytes);
+    if (block == NULL) { return REC_NO_ROOM; }
+    struct base_arena scratch;
+    base_arena_init(&scratch, block, scratch_bytes);
+    verdict = rec_validate(bytes, &rules, &scratch, facts);
+    base_pages_give(broker->pages, block);
+    return verdict;
+}
+
+uint32_t back_op_take(struct broker *broker, enum back_op_kind kind)
+{
+    return take_back_op(broker, kind, (struct asker){.slot = 0}, 0);
+}
+
+static void on_append(struct broker *broker, const struct port_message *message, struct port_out *out)
+{
+    struct asker asker = get_asker(message, 3);
+    struct back_log *log = log_of(broker, get_part(message, 0));
+    if (log == NULL) {
+        answer_append(broker, asker, KAFKA_ERROR_NOT_LEADER_OR_FOLLOWER, REC_OK, -1, NULL, out);
+        return;
+    }
+    struct rec_facts facts;
+    enum rec_verdict verdict = judge(broker, log, base_slice_of(message->lent, (size_t)message->lent_bytes), &facts);
+    if (verdict == REC_OK && rec_is_transactional(&facts.batch)) {
+        answer_append(broker, asker, KAFKA_ERROR_INVALID_TXN_STATE, REC_OK, -1, NULL, out);
+        return;
+    }
+    if (verdict != REC_OK) {
+        answer_append(broker, asker, rec_error_code(verdict), verdict, facts.bad_record_index, NULL, out);
+        return;
+    }
+    struct plog_view view;
+    plog_view(broker->plog, log->ref, &view);
+    uint32_t op = take_back_op(broker, BACK_APPEND, asker, log->ref.slot);
+    struct plog_append append = {.token = (uint64_t)op + 1,
+                                 .batches = message->lent,
+                                 .size_bytes = (uint32_t)message->lent_bytes,
+                                 .leader_epoch = view.leader_epoch,
+                                 .is_log_append_time = log->rules.stamp == REC_LOG_APPEND_TIME,
+                                 .wants_written = message->words[5] != 0};
+    if (op == BASE_POOL_NONE || plog_append(broker->plog, log->ref, &append, out) != BASE_OK) {
+        if (op != BASE_POOL_NONE) { base_pool_give(&broker->back_ops, op); }
+        /* Retriable, and nothing of it is in the log. */
+        answer_append(broker, asker, KAFKA_ERROR_NOT_LEADER_OR_FOLLOWER, REC_OK, -1, NULL, out);
+    }
+}
+
+/* ---- read ------------------------------------------------------------------------------------------------------------------- */
+
+static void answer_read(struct broker *broker, struct asker asker, int16_t error, const struct plog_view *log,
+                        const struct plog_out *done, struct port_out *out)
+{
+    struct port_message answer;
+    message_begin(&answer, asker.shard, MSG_READ_DONE);
+    put_asker(&answer, 0, asker);
+    answer.words[2] = (uint64_t)(int64_t)error;
+    answer.words[3] = (uint64_t)(log == NULL ? -1 : log->watermark);
+    answer.words[4] = (uint64_t)(log == NULL ? -1 : log->offset_start);
+    answer.words[11] = (uint64_t)(uint32_t)(log == NULL ? -1 : log->leader_epoch);
+    if (done != NULL) {
+        answer.words[5] = (uint64_t)done->file.slot << 32 | done->file.shard;
+        answer.words[6] = done->file.generation;
+        answer.words[7] = done->position_bytes;
+        answer.words[8] = done->size_bytes;
+        answer.words[9] = done->lease;
+        answer.words[10] = done->first_batch_bytes;
+    }
+    message_send(broker, &answer, out);
+}
+
+/* KIP-320: a client that names an epoch must name ours. */
+static int16_t epoch_error(int32_t asked, int32_t ours)
+{
+    if (asked < 0 || asked == ours) { return KAFKA_ERROR_NONE; }
+    return asked < ours ? KAFKA_ERROR_FENCED_LEADER_EPOCH : KAFKA_ERROR_UNKNOWN_LEADER_EPOCH;
+}
+
+static void on_read(struct broker *broker, const struct port_message *message, struct port_out *out)
+{
+    struct asker asker = get_asker(message, 3);
+    struct back_log *log = log_of(broker, get_part(message, 0));
+    if (log == NULL) {
+        answer_read(broker, asker, KAFKA_ERROR_NOT_LEADER_OR_FOLLOWER, NULL, NULL, out);
+        return;
+    }
+    struct plog_view view;
+    plog_view(broker->plog, log->ref, &view);
+    int16_t error = epoch_error((int32_t)(uint32_t)message->words[7], view.leader_epoch);
+    if (error != KAFKA_ERROR_NONE) {
+        answer_read(broker, asker, error, NULL, NULL, out);
+        return;
+    }
+    uint32_t op = take_back_op(broker, BACK_READ, asker, log->ref.slot);
+    struct plog_read read = {.token = (uint64_t)op + 1,
+                             .offset = (int64_t)message->words[5],
+                             .bytes_max = (uint32_t)message->words[6],
+                             .takes_oversized_first = true};
+    if (op == BASE_POOL_NONE || plog_read(broker->plog, log->ref, &read, out) != BASE_OK) {
+        if (op != BASE_POOL_NONE) { base_pool_give(&broker->back_ops, op); }
+        /* No room for one more read: nothing found, ask again. A client takes it for an idle partition. */
+        answer_read(broker, asker, KAFKA_ERROR_NONE, &view, NULL, out);
+    }
+}
+
+static void answer_time(struct broker *broker, struct asker asker, int16_t error, int64_t offset, int64_t timestamp_ms,
+                        int32_t leader_epoch, struct port_out *out)
+{
+    struct port_message answer;
+    message_begin(&answer, asker.shard, MSG_TIME_DONE);
+    put_asker(&answer, 0, asker);
+    answer.words[2] = (uint64_t)(int64_t)error;
+    answer.words[3] = (uint64_t)offset;
+    answer.words[4] = (uint64_t)timestamp_ms;
+    answer.words[5] = (uint64_t)(uint32_t)leader_epoch;
+    message_send(broker, &answer, out);
+}
+
+/* The epoch that wrote `offset`, for the answers that name one. */
+static int32_t epoch_at(struct broker *broker, struct plog_ref ref, const struct plog_view *view, int64_t offset)
+{
+    int32_t epoch = view->leader_epoch;
+    while (epoch >= 0) {
+        int32_t found;
+        int64_t offset_end;
+        plog_epoch_end(broker->plog, ref, epoch - 1, &found, &offset_end);
+        if (found < 0 || offset_end <= offset) { break; }
+        epoch = found;
+    }
+    return epoch;
+}
+
+static void on_time(struct broker *broker, const struct port_message *message, struct port_out *out)
+{
+    struct asker asker = get_asker(message, 3);
+    struct back_log *log = log_of(broker, get_part(message, 0));
+    if (log == NULL) {
+        answer_time(broker, asker, KAFKA_ERROR_NOT_LEADER_OR_FOLLOWER, -1, -1, -1, out);
+        return;
+    }
+    struct plog_view view;
+    plog_view(broker->plog, log->ref, &view);
+    int16_t error = epoch_error((int32_t)(uint32_t)message->words[6], view.leader_epoch);
+    if (error == KAFKA_ERROR_NONE && view.is_failed) { error = KAFKA_ERROR_KAFKA_STORAGE_ERROR; }
+    int64_t timestamp_ms = (int64_t)message->words[5];
+    if (error != KAFKA_ERROR_NONE) {
+        answer_time(broker, asker, error, -1, -1, -1, out);
+    } else if (timestamp_ms == LIST_OFFSETS_LATEST) {
+        answer_time(broker, asker, 0, view.watermark, -1, view.leader_epoch, out);
+    } else if (timestamp_ms == LIST_OFFSETS_EARLIEST || timestamp_ms == LIST_OFFSETS_EARLIEST_LOCAL) {
+        answer_time(broker, asker, 0, view.offset_start, -1, epoch_at(broker, log->ref, &view, view.offset_start), out);
+    } else if (timestamp_ms == LIST_OFFSETS_LATEST_TIERED || timestamp_ms == LIST_OFFSETS_EARLIEST_PENDING_UPLOAD) {
+        answer_time(broker, asker, 0, -1, -1, -1, out); /* no tiered storage: none */
+    } else if (timestamp_ms == LIST_OFFSETS_MAX_TIMESTAMP && view.timestamp_max < 0) {
+        answer_time(broker, asker, 0, -1, -1, -1, out);
+    } else {
+        uint32_t op = take_back_op(broker, BACK_TIME, asker, log->ref.slot);
+        int64_t wanted = timestamp_ms == LIST_OFFSETS_MAX_TIMESTAMP ? view.timestamp_max : timestamp_ms;
+        if (op == BASE_POOL_NONE || plog_find_time(broker->plog, log->ref, (uint64_t)op + 1, wanted, out) != BASE_OK) {
+            if (op != BASE_POOL_NONE) { base_pool_give(&broker->back_ops, op); }
+            answer_time(broker, asker, KAFKA_ERROR_NOT_LEADER_OR_FOLLOWER, -1, -1, -1, out); /* retriable */
+        }
+    }
+}
+
+/* ---- watching ---------------------------------------------------------------------------------------------------------------- */
+
+/* A parked request as one word: its shard, slot and generation. Never 0, as generations begin at 1. */
+static uint64_t watch_token(struct asker asker)
+{
+    CHECK(asker.slot < (1u << 26));
+    return (uint64_t)asker.shard << 58 | (uint64_t)asker.slot << 32 | asker.generation;
+}
+
+static void woke(struct broker *broker, struct asker asker, struct port_out *out)
+{
+    struct port_message answer;
+    message_begin(&answer, asker.shard, MSG_WOKE);
+    put_asker(&answer, 0, asker);
+    message_send(broker, &answer, out);
+}
+
+static void on_watch(struct broker *broker, const struct port_message *message, struct port_out *out)
+{
+    struct asker asker = get_asker(message, 3);
+    uint64_t token = watch_token(asker);
+    int64_t offset = (int64_t)message->words[5];
+    struct back_log *log = log_of(broker, get_part(message, 0));
+    struct plog_view view = {.watermark = -1};
+    if (log != NULL) { plog_view(broker->plog, log->ref, &view); }
+    /* What changed since the front looked is seen here: nothing is missed between the look and the watch. */
+    if (log == NULL || view.is_failed || view.watermark > offset) {
+        wait_cancel(broker->wait, token);
+        woke(broker, asker, out);
+        return;
+    }
+    if ((!wait_is_parked(broker->wait, token) && wait_park(broker->wait, token, UINT64_MAX) != BASE_OK) ||
+        wait_watch(broker->wait, token, log->ref.slot, offset) != BASE_OK) {
+        wait_cancel(broker->wait, token);
+        woke(broker, asker, out); /* no room to wait: it looks again, and answers with what there is */
+    }
+}
+
+/* ---- what plog says ------------------------------------------------------------------------------------------------------------ */
+
+void put_run(struct port_message *message, const struct plog_run *run)
+{
+    put_part(message, 0, run->id);
+    message->words[2] |= (uint64_t)(uint32_t)run->leader_epoch << 32;
+    message->words[3] = (uint64_t)run->segment_base;
+    message->words[4] = run->position_bytes;
+    message->words[5] = (uint64_t)run->offset_base;
+    message->words[6] = (uint64_t)run->offset_end;
+    message->words[7] = (uint64_t)run->change << 32 | run->crc;
+    message->words[8] = run->size_bytes;
+}
+
+void get_run(const struct port_message *message, struct plog_run *run_out)
+{
+    *run_out = (struct plog_run){.change = (enum plog_change_kind)(message->words[7] >> 32),
+                                 .id = get_part(message, 0),
+                                 .segment_base = (int64_t)message->words[3],
+                                 .position_bytes = message->words[4],
+                                 .offset_base = (int64_t)message->words[5],
+                                 .offset_end = (int64_t)message->words[6],
+                                 .leader_epoch = (int32_t)(uint32_t)(message->words[2] >> 32),
+                                 .crc = (uint32_t)message->words[7],
+                                 .size_bytes = message->words[8]};
+}
+
+static void send_run(struct broker *broker, const struct plog_out *item, struct port_out *out)
+{
+    struct port_message message;
+    message_begin(&message, 0, MSG_JOURNAL);
+    put_run(&message, &item->run);
+    message.words[9] = item->run_token;
+    message.words[10] = item->run.piece_count;
+    message.lent = unconst(item->run.pieces);
+    message.lent_bytes = item->run.pieces == NULL ? 0 : item->run.size_bytes;
+    message_send(broker, &message, out);
+}
+
+static void on_op_done(struct broker *broker, const struct plog_out *item, struct port_out *out)
+{
+    uint32_t index = (uint32_t)(item->token - 1);
+    struct back_op op = *(struct back_op *)base_pool_at(&broker->back_ops, index);
+    base_pool_give(&broker->back_ops, index);
+    struct plog_view view;
+    switch (op.kind) {
+    case BACK_APPEND: answer_append(broker, op.asker, error_of(item->result), REC_OK, -1, item, out); return;
+    case BACK_READ:
+        if (item->result == PLOG_OK) {
+            view = (struct plog_view){.watermark = item->watermark,
+                                      .offset_start = item->offset_start,
+                                      .leader_epoch = item->leader_epoch};
+            answer_read(broker, op.asker, KAFKA_ERROR_NONE, &view, item, out);
+        } else if (item->result == PLOG_OFFSET_RANGE) {
+            view = (struct plog_view){.watermark = -1, .offset_start = -1, .leader_epoch = -1};
+            answer_read(broker, op.asker, KAFKA_ERROR_OFFSET_OUT_OF_RANGE, &view, NULL, out);
+        } else {
+            answer_read(broker, op.asker, error_of(item->result), NULL, NULL, out);
+        }
+        return;
+    case BACK_TIME:
+        answer_time(broker, op.asker, error_of(item->result), item->offset, item->timestamp_ms, item->leader_epoch,
+                    out);
+        return;
+    case BACK_METADATA_APPEND: metadata_written(broker, item->result, out); return;
+    case BACK_METADATA_READ: metadata_read(broker, item, out); return;
+    case BACK_METADATA_START: return;
+    }
+    UNREACHABLE();
+}
+
+static void on_written(struct broker *broker, const struct plog_out *item, struct port_out *out)
+{
+    const struct back_op *op = base_pool_at(&broker->back_ops, (uint32_t)(item->token - 1));
+    struct port_message answer;
+    message_begin(&answer, op->asker.shard, MSG_WRITTEN);
+    put_asker(&answer, 0, op->asker);
+    answer.words[2] = (uint64_t)item->base_offset;
+    answer.words[3] = (uint64_t)item->log_append_time_ms;
+    answer.words[4] = (uint64_t)item->offset_start;
+    message_send(broker, &answer, out);
+}
+
+static void on_watermark(struct broker *broker, struct plog_ref ref)
+{
+    struct plog_view view;
+    plog_view(broker->plog, ref, &view);
+    if (view.is_failed) {
+        wait_disturb(broker->wait, ref.slot);
+    } else {
+        wait_advance(broker->wait, ref.slot, view.watermark);
+    }
+}
+
+static void to_first(struct broker *broker, enum message_kind kind, struct port_out *out)
+{
+    struct port_message message;
+    message_begin(&message, 0, kind);
+    message_send(broker, &message, out);
+}
+
+static void send_state(struct broker *broker, const struct plog_out *item, struct port_out *out)
+{
+    struct port_message message;
+    message_begin(&message, 0, MSG_STATE);
+    message.lent = item->block;
+    message.lent_bytes = item->size_bytes;
+    message_send(broker, &message, out);
+}
+
+bool back_poll(struct broker *broker, struct port_out *out)
+{
+    struct plog_out item;
+    if (plog_poll(broker->plog, &item)) {
+        switch (item.kind) {
+        case PLOG_OUT_WRITTEN: on_written(broker, &item, out); break;
+        case PLOG_OUT_SYNCED:
+        case PLOG_OUT_FAILED:
+        case PLOG_OUT_READ:
+        case PLOG_OUT_TIME:
+        case PLOG_OUT_STARTED: on_op_done(broker, &item, out); break;
+        case PLOG_OUT_WATERMARK: on_watermark(broker, item.ref); break;
+        case PLOG_OUT_RUN:
+        case PLOG_OUT_CHANGE: send_run(broker, &item, out); break;
+        case PLOG_OUT_STATE: send_state(broker, &item, out); break;
+        case PLOG_OUT_STATES_END: to_first(broker, MSG_STATES_END, out); break;
+        case PLOG_OUT_REPLAYED: to_first(broker, MSG_TAKEN, out); break;
+        case PLOG_OUT_RECOVERED: to_first(broker, MSG_RECOVERED, out); break;
+        case PLOG_OUT_DELETED: break;
+        case PLOG_OUT_DISK_FAILED: to_first(broker, MSG_BACK_FAILED, out); break;
+        case PLOG_OUT_STOPPED: to_first(broker, MSG_CLOSED, out); break;
+        }
+        return true;
+    }
+    uint64_t token;
+    enum wait_why why;
+    if (wait_next_due(broker->wait, &token, &why)) {
+        woke(broker,
+             (struct asker){.shard = (uint32_t)(token >> 58),
+                            .slot = (uint32_t)(token >> 32) & ((1u << 26) - 1),
+                            .generation = (uint32_t)token},
+             out);
+        return true;
+    }
+    return false;
+}
+
+/* ---- recovery and checkpoint ----------------------------------------------------------------------------------------------------- */
+
+static void on_restore(struct broker *broker, const struct port_message *message, struct port_out *out)
+{
+    struct base_slice state = base_slice_of(message->lent, (size_t)message->lent_bytes);
+    if (plog_restore(broker->plog, state, 1, out) != BASE_OK) {
+        log_line(out, PORT_ERROR, "the state of a partition can't be restored: it is not served");
+        to_first(broker, MSG_TAKEN, out);
+    }
+}
+
+static void on_replay(struct broker *broker, const struct port_message *message, struct port_out *out)
+{
+    struct plog_run run;
+    get_run(message, &run);
+    struct base_slice bytes = base_slice_of(message->lent, (size_t)message->lent_bytes);
+    if (plog_replay(broker->plog, &run, bytes, 1, out) != BASE_OK) {
+        log_line(out, PORT_ERROR, "an entry of the journal can't be replayed");
+        to_first(broker, MSG_TAKEN, out);
+    }
+}
+
+void back_message(struct broker *broker, const struct port_message *message, struct port_out *out)
+{
+    switch (message->kind) {
+    case MSG_APPEND: on_append(broker, message, out); return;
+    case MSG_READ: on_read(broker, message, out); return;
+    case MSG_RELEASE: plog_release(broker->plog, message->words[0], out); return;
+    case MSG_TIME: on_time(broker, message, out); return;
+    case MSG_WATCH: on_watch(broker, message, out); return;
+    case MSG_UNWATCH: wait_cancel(broker->wait, watch_token(get_asker(message, 3))); return;
+    case MSG_JOURNALLED: plog_journalled(broker->plog, message->words[0], (enum port_rc)message->words[1], out); return;
+    case MSG_DISK_FAILED:
+        broker->is_disk_failed = true;
+        plog_disk_failed(broker->plog, out);
+        return;
+    case MSG_RESTORE: on_restore(broker, message, out); return;
+    case MSG_REPLAY: on_replay(broker, message, out); return;
+    case MSG_DAMAGE: plog_mark_damaged(broker->plog, get_part(message, 0), out); return;
+    case MSG_RECOVERY_END: plog_recovery_end(broker->plog, out); return;
+    case MSG_CHECKPOINT: plog_checkpoint(broker->plog, out); return;
+    case MSG_STATE_TAKEN: plog_state_taken(broker->plog, out); return;
+    case MSG_CLOSE: plog_stop(broker->plog, out); return;
+    default: UNREACHABLE();
+    }
+}

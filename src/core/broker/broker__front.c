@@ -1,0 +1,598 @@
+/* broker__front.c: the life of a request: from a frame to its answer.
+ *
+ *   frame -> header, body decoded into the request's arena -> the API's own begin
+ *     -> parts asked of their shards, a portion a step (front_issue) -> answers counted in -> the API's own end
+ *     -> encoded, handed to conn -> the last byte left, the last part is back -> slot, arena, leases and frame are given back
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "broker__.h"
+
+#include "wire/kafka/header.h"
+
+#define ARENA_BYTES_FIRST ((size_t)4096)
+#define RETRY_NS          UINT64_C(10000000) /* a request that found no memory looks again, should no release wake it before */
+
+/* ---- slots ------------------------------------------------------------------------------------------------------------ */
+
+static struct request *request_at(const struct broker *broker, uint32_t slot)
+{
+    return base_pool_at(&broker->requests, slot);
+}
+
+/* Never 0, which would name nothing. */
+uint32_t next_generation(struct broker *broker)
+{
+    broker->request_generation += 1;
+    if (broker->request_generation == 0) { broker->request_generation = 1; }
+    return broker->request_generation;
+}
+
+static uint32_t request_slot(const struct broker *broker, const struct request *request)
+{
+    return base_pool_index(&broker->requests, request);
+}
+
+struct asker request_asker(const struct broker *broker, const struct request *request, uint32_t part)
+{
+    return (struct asker){.slot = request_slot(broker, request),
+                          .generation = request->generation,
+                          .part = part,
+                          .shard = broker->config.shard};
+}
+
+/* NULL: that request, or that round of it, is over. */
+static struct request *request_of(const struct broker *broker, struct asker asker)
+{
+    CHECK(asker.shard == broker->config.shard);
+    if (!base_pool_is_taken(&broker->requests, asker.slot)) { return NULL; }
+    struct request *request = request_at(broker, asker.slot);
+    return request->generation == asker.generation ? request : NULL;
+}
+
+void request_release_lease(struct broker *broker, struct part *part, struct port_out *out)
+{
+    if (part->lease == 0) { return; }
+    struct port_message message;
+    message_begin(&message, part->shard, MSG_RELEASE)->words[0] = part->lease;
+    message_send(broker, &message, out);
+    part->lease = 0;
+}
+
+static void release_leases(struct broker *broker, struct request *request, struct port_out *out)
+{
+    for (uint32_t i = 0; i < request->part_count; i++) { request_release_lease(broker, &request->parts[i], out); }
+}
+
+/* ---- memory of a request ----------------------------------------------------------------------------------------------- */
+
+/* A request's memory is a chain of blocks; its arena is in the newest. */
+struct memory_block {
+    struct memory_block *older;
+    uint64_t size_bytes;
+};
+
+bool request_reserve(struct broker *broker, struct request *request, size_t bytes)
+{
+    size_t left = request->arena.size_bytes - request->arena.used_bytes;
+    if (request->memory != NULL && left >= bytes) { return true; }
+    size_t block_bytes = base_max_u64(bytes + sizeof(struct memory_block) + 64, ARENA_BYTES_FIRST);
+    struct memory_block *block = base_pages_take(broker->pages, BASE_REPLICATION, block_bytes);
+    if (block == NULL) { return false; }
+    *block = (struct memory_block){.older = request->memory, .size_bytes = block_bytes};
+    request->memory = block;
+    base_arena_init(&request->arena, block + 1, block_bytes - sizeof *block);
+    return true;
+}
+
+static void give_memory(struct broker *broker, struct request *request)
+{
+    while (request->memory != NULL) {
+        struct memory_block *block = request->memory;
+        request->memory = block->older;
+        base_pages_give(broker->pages, block);
+    }
+    request->arena = (struct base_arena){.at = NULL};
+}
+
+void request_starve(struct broker *broker, struct request *request, enum request_retry retry)
+{
+    CHECK(!base_link_is_on(&request->link));
+    request->state = REQUEST_STARVED;
+    request->retry = retry;
+    base_list_push_back(&broker->starved, &request->link);
+    broker->starved_retry_ns = base_deadline_ns(broker->now_ns, RETRY_NS);
+}
+
+void request_free_if_done(struct broker *broker, struct request *request, struct port_out *out)
+{
+    if (request->state != REQUEST_ANSWERED || !request->is_sent || request->parts_open > 0) { return; }
+    CHECK(!base_link_is_on(&request->parked_link));
+    CHECK(!base_heap_holds(&request->deadline));
+    release_leases(broker, request, out);
+    if (request->is_frame_ours) { conn_release_frame(broker->conns, request->id); }
+    if (request->answer_block != NULL) { base_pages_give(broker->pages, request->answer_block); }
+    give_memory(broker, request);
+    base_pool_give(&broker->requests, request_slot(broker, request));
+    broker->requests_done += 1;
+}
+
+/* ---- answering ---------------------------------------------------------------------------------------------------------- */
+
+static uint32_t make_pieces(struct request *request, const struct kafka_writer *writer, struct port_piece *pieces)
+{
+    uint32_t count = 0;
+    size_t from = 0;
+    for (uint32_t i = 0; i < writer->splices_count; i++) {
+        const struct kafka_splice *splice = &writer->splices[i];
+        if (splice->at_bytes > from) {
+            pieces[count++] = (struct port_piece){.kind = PORT_MEMORY,
+                                                  .at = writer->at + from,
+                                                  .size_bytes = splice->at_bytes - from};
+            from = splice->at_bytes;
+        }
+        const struct part *part = &request->parts[splice->splice - 1];
+        pieces[count++] = (struct port_piece){.kind = PORT_RANGE,
+                                              .file = part->file,
+                                              .position_bytes = part->position_bytes,
+                                              .size_bytes = splice->size_bytes};
+    }
+    if (writer->used_bytes > from) {
+        pieces[count++] =
+            (struct port_piece){.kind = PORT_MEMORY, .at = writer->at + from, .size_bytes = writer->used_bytes - from};
+    }
+    return count;
+}
+
+/* False: no memory now; nothing has changed. */
+static bool try_answer(struct broker *broker, struct request *request, struct port_out *out)
+{
+    enum kafka_message message = kafka_response_message(request->api_key);
+    struct kafka_size size;
+    enum base_rc rc = kafka_response_size(message, request->answer, request->answer_version, &size);
+    CHECK(rc == BASE_OK); /* we built it for this very version */
+
+    if (request->answer_block == NULL) {
+        request->answer_block = base_pages_take(broker->pages, BASE_REPLICATION, size.memory_bytes);
+        if (request->answer_block == NULL) { return false; }
+    }
+    struct kafka_writer writer;
+    kafka_writer_init(&writer, request->answer_block, size.memory_bytes);
+    struct port_piece one[CONN_PIECES_INLINE];
+    struct port_piece *pieces = one;
+    if (size.splices_count > 0) {
+        size_t bytes = size.splices_count * (sizeof(struct kafka_splice) + 2 * sizeof *pieces) + sizeof *pieces + 64;
+        if (!request_reserve(broker, request, bytes)) { return false; }
+        struct kafka_splice *splices = base_arena_take_array(&request->arena, size.splices_count, sizeof *splices);
+        pieces = base_arena_take_array(&request->arena, 2 * (size_t)size.splices_count + 1, sizeof *pieces);
+        CHECK(splices != NULL && pieces != NULL);
+        kafka_writer_use_splices(&writer, splices, size.splices_count);
+    }
+    rc = kafka_response_encode(message, request->answer, request->answer_version, request->correlation, &writer);
+    CHECK(rc == BASE_OK);
+    CHECK(writer.used_bytes == size.memory_bytes);
+    uint32_t count = make_pieces(request, &writer, pieces);
+    uint64_t cookie = (uint64_t)request_slot(broker, request) + 1;
+    rc = conn_answer(broker->conns, request->id, pieces, count, cookie, out);
+    if (rc != BASE_OK) { return false; }
+    request->state = REQUEST_ANSWERED;
+    return true;
+}
+
+void request_answer(struct broker *broker, struct request *request, const void *answer, struct port_out *out)
+{
+    request_answer_in(broker, request, answer, request->version, out);
+}
+
+void request_answer_in(struct broker *broker, struct request *request, const void *answer, int16_t version,
+                       struct port_out *out)
+{
+    CHECK(request->state != REQUEST_ANSWERED);
+    CHECK(!base_heap_holds(&request->deadline));
+    request->answer = answer;
+    request->answer_version = version;
+    if (try_answer(broker, request, out)) { return; }
+    if (request->answer_block != NULL) {
+        base_pages_give(broker->pages, request->answer_block);
+        request->answer_block = NULL;
+    }
+    /* An answer that points into the image is built anew: the image may change before there is memory. */
+    enum request_retry retry = RETRY_ANSWER;
+    if (request->api_key == KAFKA_API_METADATA) { retry = RETRY_CONTROLLED; }
+    if (request->api_key == KAFKA_API_DESCRIBE_CONFIGS) { retry = RETRY_BEGIN; }
+    request_starve(broker, request, retry);
+}
+
+void request_answer_none(struct broker *broker, struct request *request, struct port_out *out)
+{
+    CHECK(request->state != REQUEST_ANSWERED);
+    conn_answer_none(broker->conns, request->id, out);
+    request->state = REQUEST_ANSWERED;
+    request->is_sent = true;
+    request_free_if_done(broker, request, out);
+}
+
+void request_fail(struct broker *broker, struct request *request, const char *why, struct port_out *out)
+{
+    struct base_text text;
+    port_log_begin(out, &text);
+    base_text_add(&text, "closing a connection: ");
+    base_text_add(&text, why);
+    base_text_add(&text, "; api ");
+    base_text_add_i64(&text, request->api_key);
+    base_text_add(&text, " version ");
+    base_text_add_i64(&text, request->version);
+    port_log_end(out, PORT_WARN, "broker", &text);
+    conn_close(broker->conns, request->conn, out);
+    request_answer_none(broker, request, out);
+}
+
+/* ---- from a frame ------------------------------------------------------------------------------------------------------- */
+
+static enum base_rc decode_in(struct broker *broker, struct request *request, size_t arena_bytes)
+{
+    enum kafka_message message = kafka_request_message(request->api_key);
+    if (!request_reserve(broker, request, arena_bytes)) { return BASE_FULL; }
+    request->decoded = base_arena_take(&request->arena, kafka_message_struct_bytes(message));
+    if (request->decoded == NULL) { return BASE_FULL; }
+    return kafka_decode(message, request->body, request->version, &request->arena, request->decoded);
+}
+
+static void begin(struct broker *broker, struct request *request, struct port_out *out)
+{
+    request->state = REQUEST_WAITING;
+    switch (request->api_key) {
+    case KAFKA_API_PRODUCE: produce_begin(broker, request, out); return;
+    case KAFKA_API_FETCH: fetch_begin(broker, request, out); return;
+    case KAFKA_API_LIST_OFFSETS: list_offsets_begin(broker, request, out); return;
+    default: topics_begin(broker, request, out); return;
+    }
+}
+
+/* Most requests fit a page; a long list of partitions may decode to sixteen times its bytes. */
+static void decode(struct broker *broker, struct request *request, struct port_out *out)
+{
+    size_t bytes_max = KAFKA_ARENA_FACTOR * request->body.size_bytes + ARENA_BYTES_FIRST;
+    for (size_t bytes = ARENA_BYTES_FIRST - 128;; bytes = base_min_size(bytes * 16, bytes_max)) {
+        enum base_rc rc = decode_in(broker, request, bytes);
+        if (rc == BASE_OK) { break; }
+        give_memory(broker, request);
+        if (rc == BASE_BAD) {
+            request_fail(broker, request, "the request can't be read", out);
+            return;
+        }
+        if (bytes >= bytes_max || base_pages_room_bytes(broker->pages, BASE_REPLICATION) < bytes * 16) {
+            request_starve(broker, request, RETRY_DECODE); /* until others have given theirs back */
+            return;
+        }
+    }
+    begin(broker, request, out);
+}
+
+static void on_request(struct broker *broker, const struct conn_out *item, struct port_out *out)
+{
+    uint32_t slot = base_pool_take(&broker->requests);
+    CHECK(slot != BASE_POOL_NONE); /* conn has no more requests than we have slots */
+    struct request *request = request_at(broker, slot);
+    *request = (struct request){.state = REQUEST_WAITING,
+                                .generation = next_generation(broker),
+                                .id = item->request,
+                                .conn = item->conn,
+                                .conn_index = item->conn_index,
+                                .listener = item->listener,
+                                .frame = item->frame,
+                                .is_frame_ours = true};
+
+    struct kafka_request_header header;
+    enum base_rc rc = kafka_request_open(base_slice_of(item->frame, item->frame_bytes), &header, &request->body);
+    if (rc != BASE_OK) {
+        request_fail(broker, request, rc == BASE_MISSING ? "no such api" : "the request header can't be read", out);
+        return;
+    }
+    request->api_key = header.request_api_key;
+    request->version = header.request_api_version;
+    request->correlation = header.correlation_id;
+    request->client_id = kafka_text_slice(header.client_id);
+    if (!topics_serves(request->api_key, request->version)) {
+        topics_refuse_version(broker, request, out);
+        return;
+    }
+    if (!broker->is_serving && !broker->is_draining) {
+        request_starve(broker, request, RETRY_DECODE); /* until the node is registered */
+        return;
+    }
+    decode(broker, request, out);
+}
+
+/* ---- parts -------------------------------------------------------------------------------------------------------------- */
+
+void request_ask(struct broker *broker, struct request *request, struct port_out *out)
+{
+    (void)out;
+    CHECK(request->parts_open == 0);
+    request->state = REQUEST_ISSUING;
+    request->part_next = 0;
+    base_list_push_back(&broker->issuing, &request->link);
+}
+
+static void ask_part(struct broker *broker, struct request *request, uint32_t index, struct port_out *out)
+{
+    struct part *part = &request->parts[index];
+    struct port_message message;
+    switch (request->api_key) {
+    case KAFKA_API_PRODUCE:
+        message_begin(&message, part->shard, MSG_APPEND);
+        message.words[5] = request->wants_written ? 1 : 0;
+        message.lent = part->batch;
+        message.lent_bytes = part->batch_bytes;
+        break;
+    case KAFKA_API_FETCH:
+        message_begin(&message, part->shard, MSG_READ);
+        message.words[5] = (uint64_t)part->ask_offset;
+        message.words[6] = part->bytes_max;
+        message.words[7] = (uint64_t)(uint32_t)part->ask_epoch;
+        break;
+    case KAFKA_API_LIST_OFFSETS:
+        message_begin(&message, part->shard, MSG_TIME);
+        message.words[5] = (uint64_t)part->ask_offset;
+        message.words[6] = (uint64_t)(uint32_t)part->ask_epoch;
+        break;
+    default: UNREACHABLE();
+    }
+    put_part(&message, 0, part->id);
+    put_asker(&message, 3, request_asker(broker, request, index));
+    part->is_asked = true;
+    request->parts_open += 1;
+    broker->parts_asked += 1;
+    message_send(broker, &message, out);
+}
+
+static void parts_answered(struct broker *broker, struct request *request, struct port_out *out)
+{
+    switch (request->api_key) {
+    case KAFKA_API_PRODUCE: produce_answered(broker, request, out); return;
+    case KAFKA_API_FETCH: fetch_answered(broker, request, out); return;
+    case KAFKA_API_LIST_OFFSETS: list_offsets_answered(broker, request, out); return;
+    default: UNREACHABLE();
+    }
+}
+
+/* Asks one more part of the request that is first in line. */
+bool front_issue(struct broker *broker, struct port_out *out)
+{
+    if (fetch_watch(broker, out)) { return true; }
+    struct base_link *link = base_list_first(&broker->issuing);
+    if (link == NULL) { return false; }
+    if (broker->parts_asked >= broker->parts_asked_max) { return false; } /* an answer makes room and brings us back */
+    struct request *request = BASE_ITEM(link, struct request, link);
+    while (request->part_next < request->part_count && request->parts[request->part_next].is_answered) {
+        request->part_next += 1; /* decided by the front: no such partition */
+    }
+    if (request->part_next < request->part_count) {
+        ask_part(broker, request, request->part_next, out);
+        request->part_next += 1;
+    }
+    if (request->part_next == request->part_count) {
+        base_list_remove(&broker->issuing, &request->link);
+        request->state = REQUEST_WAITING;
+        bool is_enough = request->wants_written ? request->parts_unwritten == 0 : request->parts_open == 0;
+        if (is_enough) { parts_answered(broker, request, out); }
+    }
+    return true;
+}
+
+static void on_part_answer(struct broker *broker, const struct port_message *message, struct port_out *out)
+{
+    struct asker asker = get_asker(message, 0);
+    struct request *request = request_of(broker, asker);
+    CHECK(request != NULL); /* a request stays until its parts are back */
+    struct part *part = &request->parts[asker.part];
+    CHECK(part->is_asked && !part->is_answered);
+    switch (message->kind) {
+    case MSG_APPENDED:
+        part->offset = (int64_t)message->words[2];
+        part->timestamp_ms = (int64_t)message->words[3];
+        part->log_start = (int64_t)message->words[4];
+        part->error = (int16_t)(message->words[5] & 0xffff);
+        part->verdict = (uint16_t)(message->words[5] >> 16);
+        part->bad_record_index = (int32_t)(uint32_t)message->words[6];
+        break;
+    case MSG_READ_DONE:
+        part->error = (int16_t)message->words[2];
+        part->watermark = (int64_t)message->words[3];
+        part->log_start = (int64_t)message->words[4];
+        part->file.shard = (uint32_t)message->words[5];
+        part->file.slot = (uint32_t)(message->words[5] >> 32);
+        part->file.generation = (uint32_t)message->words[6];
+        part->position_bytes = message->words[7];
+        part->size_bytes = message->words[8];
+        part->lease = message->words[9];
+        part->first_batch_bytes = message->words[10];
+        part->leader_epoch = (int32_t)(uint32_t)message->words[11];
+        break;
+    case MSG_TIME_DONE:
+        part->error = (int16_t)message->words[2];
+        part->offset = (int64_t)message->words[3];
+        part->timestamp_ms = (int64_t)message->words[4];
+        part->leader_epoch = (int32_t)(uint32_t)message->words[5];
+        break;
+    default: UNREACHABLE();
+    }
+    part->is_answered = true;
+    CHECK(request->parts_open > 0 && broker->parts_asked > 0);
+    request->parts_open -= 1;
+    broker->parts_asked -= 1;
+    start_drained_if_done(broker, out);
+    if (request->wants_written && !part->is_written && request->state != REQUEST_ANSWERED) {
+        request->parts_unwritten -= 1; /* it failed before it was written */
+    }
+    if (request->state == REQUEST_ANSWERED) { /* acks=1 or 0: the journal is done with the bytes now */
+        request_free_if_done(broker, request, out);
+        return;
+    }
+    if (request->state != REQUEST_WAITING) { return; } /* still issuing */
+    bool is_enough = request->wants_written ? request->parts_unwritten == 0 : request->parts_open == 0;
+    if (is_enough) { parts_answered(broker, request, out); }
+}
+
+/* ---- the controller ------------------------------------------------------------------------------------------------------ */
+
+void request_control(struct broker *broker, struct request *request, struct control_loan *loan, struct port_out *out)
+{
+    loan->asker = request_asker(broker, request, 0);
+    loan->shard = broker->config.shard;
+    loan->arena = &request->arena;
+    request->loan = loan;
+    request->state = REQUEST_CONTROLLED;
+    struct port_message message;
+    message_begin(&message, 0, MSG_CONTROL);
+    message.lent = loan;
+    message.lent_bytes = sizeof *loan;
+    message_send(broker, &message, out);
+}
+
+static void on_controlled(struct broker *broker, const struct port_message *message, struct port_out *out)
+{
+    struct request *request = request_of(broker, get_asker(message, 0));
+    CHECK(request != NULL);
+    CHECK(request->state == REQUEST_CONTROLLED);
+    request->state = REQUEST_WAITING;
+    topics_controlled(broker, request, out);
+}
+
+/* ---- listening, stopping ------------------------------------------------------------------------------------------------- */
+
+static void on_serve(struct broker *broker, const struct port_message *message, struct port_out *out)
+{
+    broker->listeners_bound = 0;
+    for (uint32_t i = 0; i < broker->config.listener_count; i++) {
+        struct port_address address = broker->config.listeners[i].address;
+        if (!is_first(broker)) { address.port = (uint16_t)message->words[i]; }
+        conn_listen(broker->conns, i, address, out);
+    }
+}
+
+static void front_drain(struct broker *broker, struct port_out *out)
+{
+    broker->is_serving = false;
+    broker->is_draining = true;
+    /* Fetches that wait are answered with what there is: their deadline is now. */
+    struct base_heap_item *item;
+    while ((item = base_heap_first(&broker->deadlines)) != NULL && item->key > broker->now_ns) {
+        base_heap_remove(&broker->deadlines, item);
+        enum base_rc rc = base_heap_insert(&broker->deadlines, item, broker->now_ns);
+        CHECK(rc == BASE_OK);
+    }
+    conn_stop(broker->conns, CONN_STOP_CLEAN, out);
+    broker->drain_deadline_ns = base_deadline_ns(broker->now_ns, broker->config.shutdown_ms * 1000000);
+}
+
+void front_message(struct broker *broker, const struct port_message *message, struct port_out *out)
+{
+    switch (message->kind) {
+    case MSG_WRITTEN: {
+        struct request *request = request_of(broker, get_asker(message, 0));
+        CHECK(request != NULL);
+        produce_written(broker, request, get_asker(message, 0).part, message, out);
+        return;
+    }
+    case MSG_APPENDED:
+    case MSG_READ_DONE:
+    case MSG_TIME_DONE: on_part_answer(broker, message, out); return;
+    case MSG_WOKE: {
+        struct request *request = request_of(broker, get_asker(message, 0));
+        if (request != NULL && request->state == REQUEST_PARKED) { fetch_woke(broker, request, out); }
+        return; /* else it was woken by another partition, or its deadline, before */
+    }
+    case MSG_CONTROLLED: on_controlled(broker, message, out); return;
+    case MSG_SERVE: on_serve(broker, message, out); return;
+    case MSG_DRAIN: front_drain(broker, out); return;
+    default: UNREACHABLE();
+    }
+}
+
+/* ---- what conn says ------------------------------------------------------------------------------------------------------- */
+
+static void on_gone(struct broker *broker, const struct conn_out *item, struct port_out *out)
+{
+    struct base_list *parked = &broker->parked[item->conn_index];
+    struct base_link *link;
+    while (parked->head.next != NULL && (link = base_list_first(parked)) != NULL) {
+        struct request *request = BASE_ITEM(link, struct request, parked_link);
+        fetch_stop_waiting(broker, request, out);
+        request_answer_none(broker, request, out);
+    }
+}
+
+static bool retry_starved(struct broker *broker, struct port_out *out)
+{
+    struct base_link *link = base_list_first(&broker->starved);
+    if (link == NULL || broker->now_ns < broker->starved_retry_ns || !broker->is_serving) { return false; }
+    struct request *request = BASE_ITEM(link, struct request, link);
+    base_list_remove(&broker->starved, link);
+    switch (request->retry) {
+    case RETRY_DECODE: decode(broker, request, out); break;
+    case RETRY_BEGIN: begin(broker, request, out); break;
+    case RETRY_PARTS:
+        request->state = REQUEST_WAITING;
+        parts_answered(broker, request, out);
+        break;
+    case RETRY_CONTROLLED:
+        request->state = REQUEST_WAITING;
+        topics_controlled(broker, request, out);
+        break;
+    case RETRY_ANSWER:
+        if (!try_answer(broker, request, out)) { request_starve(broker, request, RETRY_ANSWER); }
+        break;
+    }
+    return true;
+}
+
+static void on_sent(struct broker *broker, uint64_t cookie, struct port_out *out)
+{
+    struct request *request = request_at(broker, (uint32_t)(cookie - 1));
+    request->is_sent = true;
+    request_free_if_done(broker, request, out);
+    broker->starved_retry_ns = 0; /* memory came back */
+}
+
+bool front_poll(struct broker *broker, struct port_out *out)
+{
+    if (retry_starved(broker, out)) { return true; }
+    struct base_heap_item *due = base_heap_first(&broker->deadlines);
+    if (due != NULL && due->key <= broker->now_ns) {
+        fetch_expired(broker, BASE_ITEM(due, struct request, deadline), out);
+        return true;
+    }
+    struct conn_out item;
+    if (!conn_poll(broker->conns, out, &item)) { return false; }
+    switch (item.kind) {
+    case CONN_OUT_LISTENING: start_listening(broker, item.listener, item.rc, item.address.port, out); break;
+    case CONN_OUT_REQUEST: on_request(broker, &item, out); break;
+    case CONN_OUT_SENT: on_sent(broker, item.cookie, out); break;
+    case CONN_OUT_GONE: on_gone(broker, &item, out); break;
+    case CONN_OUT_STOPPED:
+        broker->is_conn_stopped = true;
+        start_drained_if_done(broker, out);
+        break;
+    }
+    return true;
+}
+
+void front_alarm(struct broker *broker, struct port_out *out)
+{
+    if (broker->is_draining && broker->now_ns >= broker->drain_deadline_ns) {
+        broker->drain_deadline_ns = UINT64_MAX;
+        conn_stop(broker->conns, CONN_STOP_NOW, out);
+    }
+}
+
+uint64_t front_next_alarm_ns(const struct broker *broker)
+{
+    uint64_t next = base_heap_first_key(&broker->deadlines);
+    if (!base_list_is_empty(&broker->starved) && broker->is_serving) {
+        next = base_min_u64(next, broker->starved_retry_ns);
+    }
+    if (broker->is_draining) { next = base_min_u64(next, broker->drain_deadline_ns); }
+    return next;
+}

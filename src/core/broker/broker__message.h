@@ -1,0 +1,107 @@
+/* broker__message.h: what fronts, backs and shard 0's services say to each other: flat words, one loan at most.
+ *
+ * Room    core/broker, private.
+ * Rule    every asking message is answered by exactly one, so whoever asked can count; what is lent is given back by it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef BROKER_MESSAGE_H
+#define BROKER_MESSAGE_H
+
+#include "base/base.h"
+#include "port/port.h"
+
+enum message_kind {
+    /* front asks back; words 0-2 the partition, 3-4 the asker (struct asker) */
+    MSG_APPEND = 1, /* lent: one record batch; 5: flags -> MSG_APPENDED, after MSG_WRITTEN if asked for */
+    MSG_WRITTEN,    /* 0-1 asker, 2 base offset, 3 append time, 4 log start */
+    MSG_APPENDED, /* 0-1 asker, 2 base offset, 3 append time, 4 log start, 5 error | verdict << 16, 6 bad record index */
+    MSG_READ,     /* 5 offset, 6 bytes_max, 7 current leader epoch asked for -> MSG_READ_DONE */
+    MSG_READ_DONE, /* 0-1 asker, 2 error, 3 watermark, 4 log start, 5 file shard | slot << 32, 6 file generation, 7 position,
+                          8 size, 9 lease, 10 first batch size, 11 leader epoch */
+    MSG_RELEASE,   /* 0 lease: the loan of a range ends; no answer */
+    MSG_TIME,      /* 5 timestamp or special, 6 current leader epoch asked for -> MSG_TIME_DONE */
+    MSG_TIME_DONE, /* 0-1 asker, 2 error, 3 offset, 4 timestamp, 5 leader epoch */
+    MSG_WATCH,     /* 5 offset: MSG_WOKE once the watermark is past it; no answer before */
+    MSG_UNWATCH,   /* 3-4 asker: no MSG_WOKE is wanted any more (one may be under way) */
+    MSG_WOKE,      /* 0-1 asker */
+    /* front asks the controller on shard 0 */
+    MSG_CONTROL,    /* lent: struct control_loan -> MSG_CONTROLLED */
+    MSG_CONTROLLED, /* 0-1 asker */
+    /* shard 0 tells every shard what was committed */
+    MSG_DELTA,       /* lent: batches of the metadata log; 0 token -> MSG_DELTA_TAKEN */
+    MSG_DELTA_TAKEN, /* 0 token */
+    /* back asks the journal on shard 0 */
+    MSG_JOURNAL,     /* struct plog_run in words (message__put_run), lent: its pieces -> MSG_JOURNALLED */
+    MSG_JOURNALLED,  /* 0 run token, 1 port_rc */
+    MSG_DISK_FAILED, /* to every shard; no answer */
+    MSG_BACK_FAILED, /* a back's segment sync failed: to shard 0; no answer */
+    /* recovery: shard 0 tells backs */
+    MSG_RESTORE, /* lent: a state -> MSG_TAKEN */
+    MSG_REPLAY,  /* a run in words, lent: its bytes, or none -> MSG_TAKEN */
+    MSG_TAKEN,
+    MSG_DAMAGE,       /* 0-2 partition; all zero: any; no answer */
+    MSG_RECOVERY_END, /* -> MSG_RECOVERED */
+    MSG_RECOVERED,
+    MSG_SERVE,   /* 0..: the ports bound by shard 0 -> MSG_SERVING */
+    MSG_SERVING, /* 0: port_rc */
+    /* checkpoint */
+    MSG_CHECKPOINT, /* to every back -> any number of MSG_STATE, then MSG_STATES_END */
+    MSG_STATE,      /* lent: a state -> MSG_STATE_TAKEN */
+    MSG_STATE_TAKEN,
+    MSG_STATES_END,
+    /* stop */
+    MSG_DRAIN, /* to every shard: its front takes no more; -> MSG_DRAINED */
+    MSG_DRAINED,
+    MSG_CLOSE, /* to every back: close files -> MSG_CLOSED */
+    MSG_CLOSED,
+    MSG_END, /* to every shard: the node has stopped */
+};
+
+/* Who asked: a request of a front, one of its parts, and the round (a request that asks again must not hear old answers). */
+struct asker {
+    uint32_t slot;
+    uint32_t generation;
+    uint32_t part;
+    uint32_t shard;
+};
+
+static inline void put_asker(struct port_message *m, unsigned at, struct asker asker)
+{
+    m->words[at] = (uint64_t)asker.slot << 32 | asker.generation;
+    m->words[at + 1] = (uint64_t)asker.part << 32 | asker.shard;
+}
+
+static inline struct asker get_asker(const struct port_message *m, unsigned at)
+{
+    return (struct asker){.slot = (uint32_t)(m->words[at] >> 32),
+                          .generation = (uint32_t)m->words[at],
+                          .part = (uint32_t)(m->words[at + 1] >> 32),
+                          .shard = (uint32_t)m->words[at + 1]};
+}
+
+static inline void put_part(struct port_message *m, unsigned at, struct base_part part)
+{
+    m->words[at] = base_get_u64(part.topic.b);
+    m->words[at + 1] = base_get_u64(part.topic.b + 8);
+    m->words[at + 2] = (uint64_t)(uint32_t)part.index;
+}
+
+static inline struct base_part get_part(const struct port_message *m, unsigned at)
+{
+    struct base_part part;
+    base_put_u64(part.topic.b, m->words[at]);
+    base_put_u64(part.topic.b + 8, m->words[at + 1]);
+    part.index = (int32_t)(uint32_t)m->words[at + 2];
+    return part;
+}
+
+/* The id of the cluster metadata's log, __cluster_metadata-0 (KRaft). It lives on shard 0. */
+static inline struct base_part metadata_part(void)
+{
+    struct base_part part = {.index = 0};
+    part.topic.b[15] = 1;
+    return part;
+}
+
+#endif

@@ -1,0 +1,96 @@
+/* broker__offsets.c: ListOffsets: each partition asked at its shard, joined again.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "broker__.h"
+
+#include "wire/kafka/list_offsets.h"
+
+/* The special timestamps that a version may ask for: -1 and -2 always, -3 from 7 (KIP-734), -4 from 8 (KIP-405), -5 from 9
+ * (KIP-1005), -6 from 11 (KIP-1023). */
+static bool is_allowed(int64_t timestamp_ms, int16_t version)
+{
+    if (timestamp_ms >= LIST_OFFSETS_EARLIEST) { return true; }
+    if (timestamp_ms == LIST_OFFSETS_MAX_TIMESTAMP) { return version >= 7; }
+    if (timestamp_ms == LIST_OFFSETS_EARLIEST_LOCAL) { return version >= 8; }
+    if (timestamp_ms == LIST_OFFSETS_LATEST_TIERED) { return version >= 9; }
+    return timestamp_ms == LIST_OFFSETS_EARLIEST_PENDING_UPLOAD && version >= 11;
+}
+
+static void fill_parts(struct broker *broker, struct request *request, const struct kafka_list_offsets_request *list)
+{
+    uint32_t at = 0;
+    for (int32_t t = 0; t < list->topics_count; t++) {
+        const struct kafka_list_offsets_request_list_offsets_topic *data = &list->topics[t];
+        const struct metadata_topic *topic = metadata_topic_by_name(broker->image, kafka_text_slice(data->name));
+        for (int32_t p = 0; p < data->partitions_count; p++) {
+            const struct kafka_list_offsets_request_list_offsets_partition *asked = &data->partitions[p];
+            struct part *part = &request->parts[at++];
+            *part = (struct part){.topic_index = (uint32_t)t,
+                                  .partition_index = (uint32_t)p,
+                                  .offset = -1,
+                                  .timestamp_ms = -1,
+                                  .leader_epoch = -1};
+            if (topic == NULL || metadata_partition(broker->image, topic, asked->partition_index) == NULL) {
+                part->error = KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION;
+            } else if (!is_allowed(asked->timestamp, request->version)) {
+                part->error = KAFKA_ERROR_UNSUPPORTED_VERSION;
+            }
+            part->is_answered = part->error != KAFKA_ERROR_NONE;
+            if (part->is_answered) { continue; }
+            part->id = (struct base_part){.topic = topic->id, .index = asked->partition_index};
+            part->shard = shard_of(broker, part->id);
+            part->ask_offset = asked->timestamp;
+            part->ask_epoch = request->version >= 4 ? asked->current_leader_epoch : -1;
+        }
+    }
+}
+
+void list_offsets_begin(struct broker *broker, struct request *request, struct port_out *out)
+{
+    const struct kafka_list_offsets_request *list = request->decoded;
+    uint32_t count = 0;
+    for (int32_t t = 0; t < list->topics_count; t++) { count += (uint32_t)list->topics[t].partitions_count; }
+    if (!request_reserve(broker, request, count * sizeof *request->parts + 16)) {
+        request_starve(broker, request, RETRY_BEGIN);
+        return;
+    }
+    request->parts = base_arena_take_array(&request->arena, count, sizeof *request->parts);
+    request->part_count = count;
+    fill_parts(broker, request, list);
+    request_ask(broker, request, out);
+}
+
+void list_offsets_answered(struct broker *broker, struct request *request, struct port_out *out)
+{
+    const struct kafka_list_offsets_request *list = request->decoded;
+    size_t bytes =
+        sizeof(struct kafka_list_offsets_response) + 64 +
+        (size_t)list->topics_count * (sizeof(struct kafka_list_offsets_response_list_offsets_topic_response) + 16) +
+        request->part_count * sizeof(struct kafka_list_offsets_response_list_offsets_partition_response);
+    if (!request_reserve(broker, request, bytes)) {
+        request_starve(broker, request, RETRY_PARTS);
+        return;
+    }
+    struct kafka_list_offsets_response *answer = base_arena_take(&request->arena, sizeof *answer);
+    kafka_list_offsets_response_init(answer);
+    answer->topics = kafka_list_offsets_response_list_offsets_topic_response_take(&request->arena, list->topics_count);
+    answer->topics_count = list->topics_count;
+    uint32_t at = 0;
+    for (int32_t t = 0; t < list->topics_count; t++) {
+        struct kafka_list_offsets_response_list_offsets_topic_response *topic = &answer->topics[t];
+        topic->name = list->topics[t].name;
+        topic->partitions_count = list->topics[t].partitions_count;
+        topic->partitions =
+            kafka_list_offsets_response_list_offsets_partition_response_take(&request->arena, topic->partitions_count);
+        for (int32_t p = 0; p < topic->partitions_count; p++, at++) {
+            const struct part *part = &request->parts[at];
+            topic->partitions[p].partition_index = list->topics[t].partitions[p].partition_index;
+            topic->partitions[p].error_code = part->error;
+            topic->partitions[p].offset = part->offset;
+            topic->partitions[p].timestamp = part->timestamp_ms;
+            topic->partitions[p].leader_epoch = part->leader_epoch;
+        }
+    }
+    request_answer(broker, request, answer, out);
+}
