@@ -287,6 +287,7 @@ static void settle_ref(struct world *world, struct op *op)
             ref->state = REF_OPEN;
         } else {
             free_ref(world, op->shard, ref);
+            ref->generation = 0; /* never open: the same id may be asked for again */
         }
     }
 }

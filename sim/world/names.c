@@ -187,15 +187,27 @@ static struct inode *entry_of(const struct inode *dir, struct base_slice name, b
     return world__entry_find(entries, (const char *)name.at, (uint32_t)name.size_bytes);
 }
 
+/* Judged before anything is looked up. */
+static bool is_good_path(struct base_slice path)
+{
+    if (path.size_bytes == 0 || path.size_bytes > PATH_MAX_BYTES) { return false; }
+    for (;;) {
+        const uint8_t *slash = path.size_bytes == 0 ? NULL : memchr(path.at, '/', path.size_bytes);
+        size_t name_bytes = slash == NULL ? path.size_bytes : (size_t)(slash - path.at);
+        if (!is_good_name(base_slice_of(path.at, name_bytes))) { return false; }
+        if (slash == NULL) { return true; }
+        path = base_slice_of(slash + 1, path.size_bytes - name_bytes - 1);
+    }
+}
+
 static enum port_rc find_place(struct inode *root, struct base_slice path, bool in_durable, struct place *place_out)
 {
     struct inode *dir = root;
-    if (path.size_bytes == 0 || path.size_bytes > PATH_MAX_BYTES) { return PORT_BAD_NAME; }
+    if (!is_good_path(path)) { return PORT_BAD_NAME; }
     for (;;) {
         const uint8_t *slash = memchr(path.at, '/', path.size_bytes);
         size_t name_bytes = slash == NULL ? path.size_bytes : (size_t)(slash - path.at);
         struct base_slice name = base_slice_of(path.at, name_bytes);
-        if (!is_good_name(name)) { return PORT_BAD_NAME; }
         if (slash == NULL) {
             *place_out = (struct place){.dir = dir, .name = name};
             return PORT_OK;
@@ -204,7 +216,6 @@ static enum port_rc find_place(struct inode *root, struct base_slice path, bool 
         if (dir == NULL) { return PORT_MISSING; }
         if (!dir->is_dir) { return PORT_NOT_DIR; }
         path = base_slice_of(slash + 1, path.size_bytes - name_bytes - 1);
-        if (path.size_bytes == 0) { return PORT_BAD_NAME; }
     }
 }
 
@@ -317,6 +328,7 @@ static enum port_rc run_rename(struct world *world, struct disk *disk, struct op
 {
     struct place from;
     struct place to;
+    if (!is_good_path(op->effect.path_to)) { return PORT_BAD_NAME; }
     enum port_rc rc = find_place(disk->root, op->effect.path, false, &from);
     if (rc == PORT_OK) { rc = find_place(disk->root, op->effect.path_to, false, &to); }
     if (rc != PORT_OK) { return rc; }

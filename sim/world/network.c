@@ -142,7 +142,7 @@ static struct link *link_create(struct world *world, struct node *from, struct n
     end_init(&link->ends[0], link, &link->ends[1], from);
     end_init(&link->ends[1], link, &link->ends[0], to);
     link->buffer_bytes = world->knobs.socket_buffer_bytes;
-    if (world__hit(world, WORLD_NET_SMALL_BUFFER)) { link->buffer_bytes = 1 + world__draw(world, DICE_SEGMENT, 700); }
+    if (world__hit(world, WORLD_NET_SMALL_BUFFER)) { link->buffer_bytes = 64 + world__draw(world, DICE_SEGMENT, 2000); }
     base_list_push_back(&world->links, &link->in_world);
     return link;
 }
@@ -502,6 +502,17 @@ static bool has_binding_of(const struct group *group, const struct shard *shard)
     return false;
 }
 
+/* Another shard of the node asked for the same address and any port: its port is the one. */
+static struct group *group_to_join(const struct shard *shard, const struct port_address *address)
+{
+    const struct base_list *groups = &shard->node->groups;
+    for (struct base_link *at = base_list_first(groups); at != NULL; at = base_list_next(groups, at)) {
+        struct group *group = BASE_ITEM(at, struct group, in_node);
+        if (group->is_any_port && same_ip(&group->address, address) && !has_binding_of(group, shard)) { return group; }
+    }
+    return NULL;
+}
+
 static void start_listen(struct world *world, struct op *op)
 {
     struct node *node = op->shard->node;
@@ -509,6 +520,11 @@ static void start_listen(struct world *world, struct op *op)
     if (node_of(world, node, &address) != node) {
         world__op_done(world, op, PORT_UNREACHABLE, 0);
         return;
+    }
+    bool is_any_port = address.port == 0;
+    if (is_any_port) {
+        struct group *shared = group_to_join(op->shard, &address);
+        if (shared != NULL) { address.port = shared->address.port; }
     }
     for (uint32_t tries = 0; address.port == 0 && tries < 20000; tries++) {
         struct port_address tried = address;
@@ -521,7 +537,10 @@ static void start_listen(struct world *world, struct op *op)
         world__op_done(world, op, PORT_IN_USE, 0);
         return;
     }
-    if (group == NULL) { group = group_create(node, &address); }
+    if (group == NULL) {
+        group = group_create(node, &address);
+        group->is_any_port = is_any_port;
+    }
     struct binding *binding = world__alloc(sizeof *binding);
     binding->group = group;
     binding->ref = op->ref;

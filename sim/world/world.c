@@ -215,6 +215,10 @@ static void post(struct world *world, struct shard *to, const struct port_messag
     message->message = *sent;
     message->message.from = from;
     base_list_push_back(&to->messages, &message->in_shard);
+    if (order == to->index) { /* to itself: nothing to travel */
+        world__ready(world, to, &message->ready);
+        return;
+    }
     uint64_t delay_ns =
         world__between(world, DICE_MESSAGE, world->knobs.message_delay_min_ns, world->knobs.message_delay_max_ns);
     if (world__hit(world, WORLD_MESSAGE_LATE)) { delay_ns += world__slow_ns(world, DICE_MESSAGE); }

@@ -190,6 +190,7 @@ struct link {
 struct group { /* an address that is listened on */
     struct base_link in_node;
     struct port_address address;
+    bool is_any_port; /* asked for with port 0 */
     struct base_list bindings;
     struct base_list backlog;
 };
