@@ -93,7 +93,7 @@ bool world__hit(struct world *world, enum world_fault fault)
 {
     uint32_t rate_ppm = world->knobs.rate_ppm[fault];
     if (rate_ppm == 0) { return false; }
-    if (!base_prng_chance(&world->dice[DICE_USE_COUNT + (size_t)fault], rate_ppm, 1000000)) { return false; }
+    if (!base_prng_chance(&world->dice[(size_t)DICE_USE_COUNT + (size_t)fault], rate_ppm, 1000000)) { return false; }
     world->hits[fault] += 1;
     return true;
 }

@@ -421,7 +421,7 @@ struct world {
     struct world_knobs knobs;
     uint64_t now_ns;
     struct clock clock;
-    struct base_prng dice[DICE_USE_COUNT + WORLD_FAULT_COUNT];
+    struct base_prng dice[(size_t)DICE_USE_COUNT + (size_t)WORLD_FAULT_COUNT];
     uint64_t hits[WORLD_FAULT_COUNT];
     struct node *nodes[WORLD_NODES_MAX];
     uint32_t node_count;

@@ -1,0 +1,445 @@
+/* world_disk_test.c: what a crash leaves, and what failed disks do.
+ *
+ * Room    tests/sim/world.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "puppet.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CREATE (PORT_OPEN_WRITE | PORT_OPEN_CREATE)
+#define SEEDS  300
+
+static struct world_knobs given_knobs(enum world_keep keep)
+{
+    struct world_knobs knobs;
+    world_knobs_default(&knobs);
+    knobs.keep = keep;
+    knobs.restart_delay_max_ns = 0;
+    return knobs;
+}
+
+/* A file whose name and first bytes are durable. */
+static void given_durable(struct puppet *puppet, const char *path, const char *words)
+{
+    expect_rc(do_it(puppet, an_open(0, 1, path, CREATE)), PORT_OK);
+    expect_rc(do_it(puppet, a_write(0, 1, 0, words, strlen(words))), PORT_OK);
+    expect_rc(do_it(puppet, of_file(PORT_SYNC, 0, 1)), PORT_OK);
+    expect_rc(do_it(puppet, by_name(PORT_SYNC_DIR, "")), PORT_OK);
+}
+
+static void what_was_synced_survives_every_power_cut(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct world_knobs knobs = given_knobs(WORLD_KEEP_ANY);
+        struct puppet *p = given_puppet(seed, &knobs);
+        given_durable(p, "a", "synced");
+        expect_rc(do_it(p, a_write(0, 1, 6, " more", 5)), PORT_OK);
+        crash_and_restart(p, WORLD_POWER);
+        struct base_slice seen;
+        assert_true(world_file_view(p->world, p->node, 0, "a", &seen));
+        assert_true(seen.size_bytes >= 6);
+        assert_memory_equal(seen.at, "synced", 6);
+        drop_puppet(p);
+    }
+}
+
+static void a_process_crash_keeps_the_page_cache(void **state)
+{
+    (void)state;
+    struct world_knobs knobs = given_knobs(WORLD_KEEP_NOTHING);
+    struct puppet *p = given_puppet(1, &knobs);
+    expect_rc(do_it(p, an_open(0, 1, "a", CREATE)), PORT_OK);
+    expect_rc(do_it(p, a_write(0, 1, 0, "unsynced", 8)), PORT_OK);
+    crash_and_restart(p, WORLD_PROCESS);
+    expect_holds(p, "a", "unsynced");
+    assert_int_equal(p->boots, 2);
+    crash_and_restart(p, WORLD_POWER);
+    struct base_slice seen;
+    assert_false(world_file_view(p->world, p->node, 0, "a", &seen));
+    drop_puppet(p);
+}
+
+static void an_unsynced_write_is_lost_when_nothing_is_kept(void **state)
+{
+    (void)state;
+    struct world_knobs knobs = given_knobs(WORLD_KEEP_NOTHING);
+    struct puppet *p = given_puppet(1, &knobs);
+    given_durable(p, "a", "old");
+    expect_rc(do_it(p, a_write(0, 1, 0, "new", 3)), PORT_OK);
+    expect_holds(p, "a", "new");
+    crash_and_restart(p, WORLD_POWER);
+    expect_holds(p, "a", "old");
+    assert_int_equal(world_hits(p->world, WORLD_LOST_WRITE), 1);
+    drop_puppet(p);
+}
+
+static void every_fate_of_a_write_is_seen_over_many_seeds(void **state)
+{
+    (void)state;
+    bool saw_old = false;
+    bool saw_first = false;
+    bool saw_second = false;
+    bool saw_both = false;
+    bool saw_torn = false;
+    uint64_t hits[WORLD_FAULT_COUNT] = {0};
+    char first[1000];
+    char second[1000];
+    memset(first, 'A', sizeof first);
+    memset(second, 'B', sizeof second);
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct world_knobs knobs = given_knobs(WORLD_KEEP_EACH);
+        struct puppet *p = given_puppet(seed, &knobs);
+        given_durable(p, "a", "old");
+        expect_rc(do_it(p, a_write(0, 1, 3, first, sizeof first)), PORT_OK);
+        expect_rc(do_it(p, a_write(0, 1, 1003, second, sizeof second)), PORT_OK);
+        crash_and_restart(p, WORLD_POWER);
+        struct base_slice seen;
+        assert_true(world_file_view(p->world, p->node, 0, "a", &seen));
+        assert_memory_equal(seen.at, "old", 3);
+        bool has_first = seen.size_bytes >= 1003 && memcmp(seen.at + 3, first, sizeof first) == 0;
+        bool has_second = seen.size_bytes == 2003 && memcmp(seen.at + 1003, second, sizeof second) == 0;
+        saw_old = saw_old || seen.size_bytes == 3;
+        saw_both = saw_both || (has_first && has_second);
+        saw_first = saw_first || (has_first && !has_second);
+        saw_second = saw_second || (!has_first && has_second);
+        saw_torn = saw_torn || (seen.size_bytes > 3 && seen.size_bytes < 1003 && seen.at[3] == 'A');
+        for (uint32_t i = 0; i < WORLD_FAULT_COUNT; i++) { hits[i] += world_hits(p->world, (enum world_fault)i); }
+        drop_puppet(p);
+    }
+    assert_true(saw_old && saw_first && saw_second && saw_both && saw_torn);
+    assert_true(hits[WORLD_LOST_WRITE] > 0);
+    assert_true(hits[WORLD_KEPT_WRITE] > 0);
+    assert_true(hits[WORLD_TORN_WRITE] > 0);
+    assert_true(hits[WORLD_REORDERED_WRITE] > 0);
+    assert_true(hits[WORLD_SIZE_ONLY_WRITE] > 0);
+}
+
+static void a_prefix_is_kept_in_order(void **state)
+{
+    (void)state;
+    uint32_t lengths[5] = {0};
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct world_knobs knobs = given_knobs(WORLD_KEEP_PREFIX);
+        struct puppet *p = given_puppet(seed, &knobs);
+        given_durable(p, "a", "0");
+        for (uint64_t i = 1; i <= 3; i++) { expect_rc(do_it(p, a_write(0, 1, i, &"0123"[i], 1)), PORT_OK); }
+        crash_and_restart(p, WORLD_POWER);
+        struct base_slice seen;
+        assert_true(world_file_view(p->world, p->node, 0, "a", &seen));
+        assert_true(seen.size_bytes >= 1 && seen.size_bytes <= 4);
+        for (uint64_t i = 0; i + 1 < seen.size_bytes; i++) { assert_int_equal(seen.at[i], "0123"[i]); }
+        lengths[seen.size_bytes] += 1;
+        drop_puppet(p);
+    }
+    for (uint32_t i = 1; i <= 4; i++) { assert_true(lengths[i] > 0); }
+}
+
+static void an_unsynced_name_may_be_lost_though_its_bytes_were_synced(void **state)
+{
+    (void)state;
+    uint32_t lost = 0;
+    uint32_t kept = 0;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct world_knobs knobs = given_knobs(WORLD_KEEP_EACH);
+        struct puppet *p = given_puppet(seed, &knobs);
+        expect_rc(do_it(p, an_open(0, 1, "a", CREATE)), PORT_OK);
+        expect_rc(do_it(p, a_write(0, 1, 0, "words", 5)), PORT_OK);
+        expect_rc(do_it(p, of_file(PORT_SYNC, 0, 1)), PORT_OK);
+        crash_and_restart(p, WORLD_POWER);
+        struct base_slice seen;
+        if (world_file_view(p->world, p->node, 0, "a", &seen)) {
+            kept += 1;
+            expect_holds(p, "a", "words");
+        } else {
+            lost += 1;
+        }
+        assert_int_equal(world_hits(p->world, WORLD_LOST_NAME) + world_hits(p->world, WORLD_KEPT_NAME), 1);
+        drop_puppet(p);
+    }
+    assert_true(lost > 0 && kept > 0);
+}
+
+/* Whole old or whole new, one name or the other, never none and never both: until SYNC_DIR it may be either. */
+static void a_rename_is_all_or_nothing(void **state)
+{
+    (void)state;
+    uint32_t before = 0;
+    uint32_t after = 0;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct world_knobs knobs = given_knobs(WORLD_KEEP_EACH);
+        struct puppet *p = given_puppet(seed, &knobs);
+        world_file_put(p->world, p->node, 0, "a", base_slice_text("old"));
+        given_durable(p, "a.tmp", "new");
+        expect_rc(do_it(p, a_rename("a.tmp", "a")), PORT_OK);
+        crash_and_restart(p, WORLD_POWER);
+        struct base_slice seen;
+        if (world_file_view(p->world, p->node, 0, "a.tmp", &seen)) {
+            before += 1;
+            expect_holds(p, "a", "old");
+            expect_holds(p, "a.tmp", "new");
+        } else {
+            after += 1;
+            expect_holds(p, "a", "new");
+        }
+        drop_puppet(p);
+    }
+    assert_true(before > 0 && after > 0);
+}
+
+static void sync_dir_makes_names_durable(void **state)
+{
+    (void)state;
+    struct world_knobs knobs = given_knobs(WORLD_KEEP_NOTHING);
+    struct puppet *p = given_puppet(1, &knobs);
+    expect_rc(do_it(p, by_name(PORT_MAKE_DIR, "d")), PORT_OK);
+    expect_rc(do_it(p, by_name(PORT_SYNC_DIR, "")), PORT_OK);
+    expect_rc(do_it(p, an_open(0, 1, "d/a", CREATE)), PORT_OK);
+    expect_rc(do_it(p, an_open(1, 1, "d/b", CREATE)), PORT_OK);
+    expect_rc(do_it(p, by_name(PORT_SYNC_DIR, "d")), PORT_OK);
+    expect_rc(do_it(p, by_name(PORT_UNLINK, "d/b")), PORT_OK);
+    expect_rc(do_it(p, an_open(2, 1, "d/c", CREATE)), PORT_OK);
+    crash_and_restart(p, WORLD_POWER);
+    expect_holds(p, "d/a", "");
+    expect_holds(p, "d/b", ""); /* the unlink was not synced */
+    struct base_slice seen;
+    assert_false(world_file_view(p->world, p->node, 0, "d/c", &seen));
+    drop_puppet(p);
+}
+
+static void a_sync_covers_what_had_completed_when_it_was_asked(void **state)
+{
+    (void)state;
+    uint32_t exact = 0;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct world_knobs knobs = given_knobs(WORLD_KEEP_NOTHING);
+        struct puppet *p = given_puppet(seed, &knobs);
+        given_durable(p, "a", "");
+        expect_rc(do_it(p, a_write(0, 1, 0, "before", 6)), PORT_OK);
+        struct port_effect both[] = {of_file(PORT_SYNC, 0, 1), a_write(0, 1, 6, " after", 6)};
+        uint64_t token = ask_all(p, both, 2);
+        expect_rc(await(p, token), PORT_OK);
+        expect_rc(await(p, token + 1), PORT_OK);
+        crash_and_restart(p, WORLD_POWER);
+        struct base_slice seen;
+        assert_true(world_file_view(p->world, p->node, 0, "a", &seen));
+        assert_true(seen.size_bytes >= 6 && memcmp(seen.at, "before", 6) == 0);
+        exact += seen.size_bytes == 6 ? 1 : 0;
+        drop_puppet(p);
+    }
+    assert_true(exact > 0);
+}
+
+static void after_a_failed_sync_old_bytes_come_back_at_the_power_cut(void **state)
+{
+    (void)state;
+    uint32_t old = 0;
+    for (uint64_t seed = 1; seed <= 50; seed++) {
+        struct world_knobs knobs = given_knobs(WORLD_KEEP_ALL);
+        struct puppet *p = given_puppet(seed, &knobs);
+        given_durable(p, "a", "old");
+        expect_rc(do_it(p, a_write(0, 1, 0, "new", 3)), PORT_OK);
+        world_set_rate(p->world, WORLD_DISK_EIO_SYNC, 1000000);
+        expect_rc(do_it(p, of_file(PORT_SYNC, 0, 1)), PORT_IO);
+        world_set_rate(p->world, WORLD_DISK_EIO_SYNC, 0);
+        expect_holds(p, "a", "new");                             /* readable and clean */
+        expect_rc(do_it(p, of_file(PORT_SYNC, 0, 1)), PORT_OK); /* nothing left to do, it says */
+        crash_and_restart(p, WORLD_POWER);
+        if (holds(p, "a", "old", 3)) {
+            old += 1;
+            assert_int_equal(world_hits(p->world, WORLD_OLD_BYTES), 1);
+        } else {
+            expect_holds(p, "a", "new");
+        }
+        drop_puppet(p);
+    }
+    assert_true(old > 0 && old < 50);
+}
+
+static void a_failed_write_back_is_told_by_the_next_sync_once(void **state)
+{
+    (void)state;
+    struct puppet *p = given_puppet(3, NULL);
+    given_durable(p, "a", "old");
+    world_set_rate(p->world, WORLD_DISK_EIO_BACK, 1000000);
+    expect_rc(do_it(p, a_write(0, 1, 0, "new", 3)), PORT_OK);
+    world_set_rate(p->world, WORLD_DISK_EIO_BACK, 0);
+    expect_rc(do_it(p, of_file(PORT_SYNC, 0, 1)), PORT_IO);
+    expect_rc(do_it(p, of_file(PORT_SYNC, 0, 1)), PORT_OK);
+    drop_puppet(p);
+}
+
+static void a_full_disk_refuses_and_heals(void **state)
+{
+    (void)state;
+    struct world_knobs knobs = given_knobs(WORLD_KEEP_ANY);
+    knobs.disk_capacity_bytes = 10;
+    struct puppet *p = given_puppet(1, &knobs);
+    given_durable(p, "a", "123456");
+    expect_rc(do_it(p, an_open(1, 1, "b", CREATE)), PORT_OK);
+    struct port_event part = do_it(p, a_write(1, 1, 0, "123456", 6));
+    expect_rc(part, PORT_OK); /* a short write: what fits */
+    assert_int_equal(part.done.count, 4);
+    expect_rc(do_it(p, a_write(1, 1, 4, "5", 1)), PORT_NO_SPACE);
+    struct port_effect reserve = of_file(PORT_ALLOCATE, 1, 1);
+    reserve.size_bytes = 100;
+    expect_rc(do_it(p, reserve), PORT_NO_SPACE);
+    expect_rc(do_it(p, of_file(PORT_CLOSE_FILE, 0, 1)), PORT_OK);
+    expect_rc(do_it(p, by_name(PORT_UNLINK, "a")), PORT_OK);
+    expect_rc(do_it(p, by_name(PORT_SYNC_DIR, "")), PORT_OK);
+    expect_rc(do_it(p, a_write(1, 1, 4, "5", 1)), PORT_OK);
+    drop_puppet(p);
+}
+
+static void lying_disks_lose_what_was_synced(void **state)
+{
+    (void)state;
+    static const enum world_fault lies[] = {WORLD_DISK_LOST_WRITE, WORLD_DISK_SYNC_LIES};
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(lies); i++) {
+        struct world_knobs knobs = given_knobs(WORLD_KEEP_NOTHING);
+        struct puppet *p = given_puppet(1, &knobs);
+        given_durable(p, "a", "old");
+        world_set_rate(p->world, lies[i], 1000000);
+        expect_rc(do_it(p, a_write(0, 1, 0, "new", 3)), PORT_OK);
+        expect_rc(do_it(p, of_file(PORT_SYNC, 0, 1)), PORT_OK);
+        crash_and_restart(p, WORLD_POWER);
+        expect_holds(p, "a", "old");
+        drop_puppet(p);
+    }
+}
+
+static void a_lost_rename_is_gone_though_synced(void **state)
+{
+    (void)state;
+    struct world_knobs knobs = given_knobs(WORLD_KEEP_ALL);
+    struct puppet *p = given_puppet(1, &knobs);
+    given_durable(p, "a", "words");
+    world_set_rate(p->world, WORLD_DISK_LOST_NAME, 1000000);
+    expect_rc(do_it(p, a_rename("a", "b")), PORT_OK);
+    expect_rc(do_it(p, by_name(PORT_SYNC_DIR, "")), PORT_OK);
+    expect_holds(p, "b", "words");
+    crash_and_restart(p, WORLD_POWER);
+    expect_holds(p, "a", "words");
+    drop_puppet(p);
+}
+
+static void rot_flips_one_bit(void **state)
+{
+    (void)state;
+    struct puppet *p = given_puppet(5, NULL);
+    given_durable(p, "a", "zzzzzzzz");
+    assert_true(world_rot_at(p->world, p->node, 0, "a", 3));
+    assert_false(world_rot_at(p->world, p->node, 0, "a", 8));
+    struct base_slice seen;
+    assert_true(world_file_view(p->world, p->node, 0, "a", &seen));
+    uint8_t changed = (uint8_t)(seen.at[3] ^ 'z');
+    assert_true(changed != 0 && (changed & (changed - 1)) == 0);
+    assert_true(world_rot(p->world, p->node, 0));
+    crash_and_restart(p, WORLD_POWER);
+    assert_true(world_file_view(p->world, p->node, 0, "a", &seen));
+    assert_int_equal(seen.size_bytes, 8);
+    assert_false(holds(p, "a", "zzzzzzzz", 8));
+    drop_puppet(p);
+}
+
+static void a_wiped_disk_is_empty(void **state)
+{
+    (void)state;
+    struct puppet *p = given_puppet(5, NULL);
+    given_durable(p, "a", "words");
+    world_crash(p->world, p->node, WORLD_POWER);
+    world_wipe(p->world, p->node, 0);
+    world_restart(p->world, p->node);
+    expect_rc(do_it(p, an_open(0, 1, "a", PORT_OPEN_READ)), PORT_MISSING);
+    drop_puppet(p);
+}
+
+/* Each of n effects of one step: a crash there leaves exactly those before it. */
+static void a_crash_at_the_nth_effect_leaves_those_before_it(void **state)
+{
+    (void)state;
+    enum { DIRS = 6 };
+    static const char *const names[DIRS] = {"0", "1", "2", "3", "4", "5"};
+    for (uint64_t n = 1; n <= DIRS; n++) {
+        struct world_knobs knobs = given_knobs(WORLD_KEEP_ANY);
+        knobs.crash_at_effect = n;
+        struct puppet *p = given_puppet(n, &knobs);
+        struct port_effect effects[DIRS];
+        for (uint32_t i = 0; i < DIRS; i++) { effects[i] = by_name(PORT_MAKE_DIR, names[i]); }
+        (void)ask_all(p, effects, DIRS);
+        assert_int_equal(world_node_state(p->world, p->node), WORLD_DOWN);
+        assert_int_equal(world_effects(p->world), n);
+        assert_int_equal(world_hits(p->world, WORLD_CRASH_MID_STEP), n > 1 ? 1 : 0);
+        world_restart(p->world, p->node);
+        expect_rc(do_it(p, by_name(PORT_MAKE_DIR, "after")), PORT_OK);
+        drop_puppet(p);
+    }
+}
+
+static void what_was_there_before_the_run_is_durable(void **state)
+{
+    (void)state;
+    struct world_knobs knobs = given_knobs(WORLD_KEEP_NOTHING);
+    struct puppet *p = given_puppet(1, &knobs);
+    world_file_put(p->world, p->node, 0, "d/e/f", base_slice_text("put"));
+    crash_and_restart(p, WORLD_POWER);
+    expect_holds(p, "d/e/f", "put");
+    struct base_slice seen;
+    assert_true(world_file_durable(p->world, p->node, 0, "d/e/f", &seen));
+    assert_int_equal(seen.size_bytes, 3);
+    drop_puppet(p);
+}
+
+static void a_misdirected_write_lands_elsewhere(void **state)
+{
+    (void)state;
+    uint32_t elsewhere = 0;
+    char words[2048];
+    memset(words, 'w', sizeof words);
+    for (uint64_t seed = 1; seed < 20; seed++) {
+        struct world_knobs knobs = given_knobs(WORLD_KEEP_NOTHING);
+        struct puppet *p = given_puppet(seed, &knobs);
+        expect_rc(do_it(p, an_open(0, 1, "a", CREATE)), PORT_OK);
+        expect_rc(do_it(p, a_write(0, 1, 0, words, sizeof words)), PORT_OK);
+        expect_rc(do_it(p, of_file(PORT_SYNC, 0, 1)), PORT_OK);
+        expect_rc(do_it(p, by_name(PORT_SYNC_DIR, "")), PORT_OK);
+        world_set_rate(p->world, WORLD_DISK_MISDIRECTED, 1000000);
+        expect_rc(do_it(p, a_write(0, 1, 0, "HERE", 4)), PORT_OK);
+        expect_rc(do_it(p, of_file(PORT_SYNC, 0, 1)), PORT_OK);
+        crash_and_restart(p, WORLD_POWER);
+        struct base_slice seen;
+        assert_true(world_file_view(p->world, p->node, 0, "a", &seen));
+        elsewhere += memcmp(seen.at, "HERE", 4) != 0 ? 1 : 0;
+        drop_puppet(p);
+    }
+    assert_true(elsewhere > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_synced_survives_every_power_cut),
+        cmocka_unit_test(a_process_crash_keeps_the_page_cache),
+        cmocka_unit_test(an_unsynced_write_is_lost_when_nothing_is_kept),
+        cmocka_unit_test(every_fate_of_a_write_is_seen_over_many_seeds),
+        cmocka_unit_test(a_prefix_is_kept_in_order),
+        cmocka_unit_test(an_unsynced_name_may_be_lost_though_its_bytes_were_synced),
+        cmocka_unit_test(a_rename_is_all_or_nothing),
+        cmocka_unit_test(sync_dir_makes_names_durable),
+        cmocka_unit_test(a_sync_covers_what_had_completed_when_it_was_asked),
+        cmocka_unit_test(after_a_failed_sync_old_bytes_come_back_at_the_power_cut),
+        cmocka_unit_test(a_failed_write_back_is_told_by_the_next_sync_once),
+        cmocka_unit_test(a_full_disk_refuses_and_heals),
+        cmocka_unit_test(lying_disks_lose_what_was_synced),
+        cmocka_unit_test(a_lost_rename_is_gone_though_synced),
+        cmocka_unit_test(rot_flips_one_bit),
+        cmocka_unit_test(a_wiped_disk_is_empty),
+        cmocka_unit_test(a_crash_at_the_nth_effect_leaves_those_before_it),
+        cmocka_unit_test(what_was_there_before_the_run_is_durable),
+        cmocka_unit_test(a_misdirected_write_lands_elsewhere),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
