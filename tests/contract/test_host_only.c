@@ -181,6 +181,46 @@ static void a_missing_directory_says_which(void **state)
     assert_non_null(strstr(why, "/no/such/directory"));
 }
 
+/* Written, synced, and dropped from the page cache (where the file system does that): read by the disk's threads. */
+static void ranges_that_are_not_cached_are_sent_whole(void **state)
+{
+    (void)state;
+    struct contract *c = given_disks(1);
+    struct pair pair = given_pair(c);
+    struct port_file file = given_file(c, 0, "cold");
+    size_t size_bytes = (size_t)9 << 20;
+    uint8_t *bytes = malloc(size_bytes);
+    CHECK(bytes != NULL);
+    struct base_prng prng;
+    base_prng_init(&prng, 5, 0);
+    base_prng_fill(&prng, bytes, size_bytes);
+    struct port_piece piece = memory(bytes, size_bytes);
+    assert_int_equal(do_it(c, 0, a_write(file, 0, &piece, 1)).done.count, size_bytes);
+    expect_rc(do_it(c, 0, of_file(PORT_SYNC, file)), PORT_OK);
+    char path[300];
+    (void)snprintf(path, sizeof path, "%s/cold", host_driver_disk(contract_world(c), 0));
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    for (int round = 0; round < 3; round++) {
+        assert_int_equal(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+        struct port_piece pieces[] = {memory(bytes, 10), range(file, 10, size_bytes - 20),
+                                      range(file, size_bytes - 10, 10)};
+        uint64_t sent = ask(c, 0, a_send(pair.near, pieces, 3));
+        expect_receives(c, pair.far, bytes, size_bytes);
+        expect_rc(await(c, sent), PORT_OK);
+    }
+    /* and a close while the disk reads */
+    assert_int_equal(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+    struct port_piece all = range(file, 0, size_bytes);
+    uint64_t token = ask(c, 0, a_send(pair.near, &all, 1));
+    expect_rc(do_it(c, 0, of_conn(PORT_CLOSE, pair.near)), PORT_OK);
+    assert_true(has_completed(c, token));
+    expect_rc(do_it(c, 0, of_file(PORT_CLOSE_FILE, file)), PORT_OK);
+    assert_int_equal(close(fd), 0);
+    free(bytes);
+    finish(c);
+}
+
 static size_t descriptor_count(void)
 {
     size_t count = 0;
@@ -213,6 +253,7 @@ int main(void)
         cmocka_unit_test(names_of_the_system_are_resolved),
         cmocka_unit_test(a_pipe_is_not_a_file),
         cmocka_unit_test(a_missing_directory_says_which),
+        cmocka_unit_test(ranges_that_are_not_cached_are_sent_whole),
         cmocka_unit_test(a_world_leaves_no_descriptor_behind),
     };
     contract_use(&host_driver);

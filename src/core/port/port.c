@@ -332,6 +332,7 @@ uint64_t port_hash_effect(uint64_t hash, uint32_t node, uint32_t shard, const st
         break;
     case PORT_SEND:
         code_conn(&coder, effect->conn);
+        code_u32(&coder, (uint32_t)effect->where);
         code_u32(&coder, effect->piece_count);
         return hash_pieces(hash_coded(&coder, hash), effect);
     case PORT_SHUT:

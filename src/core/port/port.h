@@ -103,7 +103,8 @@ enum port_effect_kind {
     PORT_CONNECT,    /* conn, address */
     PORT_RECV,       /* conn, buffer, size_bytes -> count > 0, or PORT_EOF. size_bytes 0: completes with count 0 when something
                         (bytes, end or error) is there to be read, so that idle connections need no buffer. One at a time. */
-    PORT_SEND,       /* conn, pieces, piece_count -> count. Sends of one connection leave in the order they were asked. */
+    PORT_SEND,       /* conn, pieces, piece_count -> count. Sends of one connection leave in the order they were asked.
+                        where: PORT_ON_SHARD when its ranges are known to be cached (nothing is asked first then) */
     PORT_SHUT,       /* conn: no more sends; the peer sees the end after what was sent before */
     PORT_CLOSE,      /* conn: unsent bytes are dropped; outstanding effects complete with PORT_CLOSED, then this one */
     /* files; disk + path name one, path relative to the disk's directory, '/' between, never ".." */

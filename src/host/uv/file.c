@@ -27,10 +27,11 @@ static struct file *find(struct shard *shard, struct port_file id)
     return file->state == FILE_OPEN && file->generation == id.generation ? file : NULL;
 }
 
-int host__file_fd(struct host *host, struct port_file id)
+int host__file_fd(struct host *host, struct port_file id, uint32_t *disk_out)
 {
     if (id.shard >= host->config.shards || id.slot >= host->config.files_max) { return -1; }
     const struct file *file = &host->shards[id.shard].files[id.slot];
+    *disk_out = file->disk;
     return file->generation == id.generation && id.generation != 0 ? file->fd : -1;
 }
 
@@ -148,6 +149,10 @@ static void account(struct shard *shard, struct op *op)
 
 void host__file_done(struct op *op)
 {
+    if (op->is_warming) {
+        host__net_warmed(op);
+        return;
+    }
     account(op->shard, op);
     base_list_push_back(&op->shard->ready, &op->link);
 }

@@ -25,7 +25,7 @@ struct op {
     struct port_effect effect;
     enum port_rc rc;
     bool is_more;
-    bool is_checked; /* a send whose ranges were looked up already */
+    bool is_warming; /* not an effect: reads what a connection is about to send into the page cache */
     int fd;          /* file work: the descriptor; -1: by name */
     uint64_t count;
     struct port_address address;
@@ -51,6 +51,7 @@ struct conn {
     struct base_link flush_link; /* on shard.flush while there is something to send and the socket may take it */
     struct op *connecting;
     struct op *closing;
+    uint64_t warm_bytes; /* of the range at the head, from where it stands: known to be cached */
     uint64_t recv_token;
     uint8_t *recv_buffer;
     uint64_t recv_size_bytes;
@@ -61,6 +62,7 @@ struct conn {
     int interest; /* UV_READABLE | UV_WRITABLE, as libuv has it */
     bool has_recv;
     bool is_blocked;         /* the socket's buffer is full: wait for UV_WRITABLE */
+    bool is_warming;         /* the range at the head is being read into the page cache: wait for that */
     enum port_rc send_rc;    /* not OK: every send fails with it from now on */
     enum port_rc receive_rc; /* the same for RECV */
 };
@@ -198,6 +200,7 @@ void *host__allocate(size_t count, size_t item_bytes); /* cleared */
 
 /* shard.c */
 struct op *host__op_take(struct shard *shard, const struct port_effect *effect);
+void host__op_give(struct shard *shard, struct op *op);
 void host__complete(struct op *op, enum port_rc rc, uint64_t count);
 void host__wake(struct shard *shard); /* from any thread, after what it is to see was published */
 void host__shard_run(struct shard *shard);
@@ -205,12 +208,14 @@ void host__shard_run(struct shard *shard);
 /* net.c */
 void host__net_do(struct shard *shard, const struct port_effect *effect);
 void host__net_flush(struct shard *shard); /* one round over shard.flush */
+void host__net_warmed(struct op *op);      /* back from a thread, on the shard */
 void host__net_end(struct shard *shard);
 
 /* file.c */
 void host__file_do(struct shard *shard, const struct port_effect *effect);
-void host__file_done(struct op *op);                         /* back from a thread, on the shard */
-int host__file_fd(struct host *host, struct port_file file); /* for sends; -1: not open */
+void host__file_done(struct op *op); /* back from a thread, on the shard */
+/* For sends: of any shard's file; -1: not open. */
+int host__file_fd(struct host *host, struct port_file file, uint32_t *disk_out);
 void host__file_end(struct shard *shard);
 
 /* disk.c */

@@ -5,6 +5,7 @@
  *         on between two RECVs and is taken away only when the socket speaks up while nobody asks: changing it is two
  *         system calls.
  * Send    ops queue up per connection; flushing takes neighbouring memory pieces into one sendmsg, ranges by sendfile.
+ *         A range that the page cache lacks is read by the disk's threads first, so that it stalls its own connection only.
  *         One flush sends at most FLUSH_BYTES_MAX of a connection, so that a fast reader does not starve the others.
  * Close   the completion of CLOSE comes from libuv's close callback, when the slot may be used again.
  *
@@ -13,6 +14,7 @@
 #include "host__shard.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -209,7 +211,7 @@ static void do_recv(struct shard *shard, struct conn *conn, const struct port_ef
 
 static void want_flush(struct conn *conn)
 {
-    if (conn->is_blocked || base_link_is_on(&conn->flush_link)) { return; }
+    if (conn->is_blocked || conn->is_warming || base_link_is_on(&conn->flush_link)) { return; }
     base_list_push_back(&conn->shard->flush, &conn->flush_link);
 }
 
@@ -344,22 +346,72 @@ static uint64_t send_memory(struct conn *conn, struct batch *batch)
     return (uint64_t)sent;
 }
 
+/* Its first and last page stand for all of it. */
+static bool is_cached(int fd, off_t position, size_t size_bytes)
+{
+    off_t places[] = {position, position + (off_t)size_bytes - 1};
+    for (size_t i = 0; i < (size_bytes > 4096 ? BASE_ARRAY_COUNT(places) : 1); i++) {
+        uint8_t byte;
+        struct iovec vector = {.iov_base = &byte, .iov_len = 1};
+        if (preadv2(fd, &vector, 1, places[i], RWF_NOWAIT) < 0 && errno == EAGAIN) { return false; }
+    }
+    return true; /* or it can't be known: then sending will tell */
+}
+
+/* False: can't; send it as it is. */
+static bool start_warming(struct conn *conn, int fd, uint32_t disk, uint64_t position_bytes, size_t size_bytes)
+{
+    int own_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (own_fd < 0) { return false; }
+    struct port_effect read = {
+        .kind = PORT_READ,
+        .conn = {.slot = (uint32_t)(conn - conn->shard->conns), .generation = conn->generation},
+        .position_bytes = position_bytes,
+        .size_bytes = size_bytes,
+    };
+    struct op *op = host__op_take(conn->shard, &read);
+    op->is_warming = true;
+    op->fd = own_fd;
+    conn->is_warming = true;
+    host__disk_push(&conn->shard->host->disks[disk], op);
+    return true;
+}
+
+void host__net_warmed(struct op *op)
+{
+    struct conn *conn = find(op->shard, op->effect.conn);
+    if (conn != NULL && conn->state == CONN_OPEN) {
+        conn->is_warming = false;
+        conn->warm_bytes = op->effect.size_bytes; /* once is enough, even if it was evicted since */
+        if (!base_list_is_empty(&conn->sends)) { want_flush(conn); }
+    }
+    host__op_give(op->shard, op);
+}
+
 /* The head of the queue is a range. */
 static uint64_t send_range(struct conn *conn, struct op *op)
 {
     const struct port_piece *piece = &op->effect.pieces[op->piece];
-    int fd = host__file_fd(conn->shard->host, piece->file);
+    uint32_t disk;
+    int fd = host__file_fd(conn->shard->host, piece->file, &disk);
     if (fd < 0) {
         break_stream(conn);
         return 0;
     }
     off_t position = (off_t)(piece->position_bytes + op->piece_done_bytes);
     size_t want_bytes = base_min_size(piece->size_bytes - op->piece_done_bytes, SENDFILE_BYTES_MAX);
+    if (conn->warm_bytes == 0 && op->effect.where == PORT_ON_DISK) {
+        if (!is_cached(fd, position, want_bytes) && start_warming(conn, fd, disk, (uint64_t)position, want_bytes)) {
+            return 0;
+        }
+        conn->warm_bytes = want_bytes;
+    }
     ssize_t sent;
     do {
         sent = sendfile(conn->fd, fd, &position, want_bytes);
     } while (sent < 0 && errno == EINTR);
     if (sent > 0) {
+        conn->warm_bytes -= base_min_u64(conn->warm_bytes, (uint64_t)sent);
         advance_queue(conn, (uint64_t)sent);
         return (uint64_t)sent;
     }
@@ -382,7 +434,7 @@ static bool flush_conn(struct conn *conn)
     uint64_t budget_bytes = FLUSH_BYTES_MAX;
     struct batch batch;
     retire_sends(conn);
-    while (!base_list_is_empty(&conn->sends) && !conn->is_blocked) {
+    while (!base_list_is_empty(&conn->sends) && !conn->is_blocked && !conn->is_warming) {
         if (budget_bytes == 0) { return true; }
         uint64_t sent_bytes;
         gather(conn, budget_bytes, &batch);

@@ -43,7 +43,7 @@ struct op *host__op_take(struct shard *shard, const struct port_effect *effect)
     return op;
 }
 
-static void op_give(struct shard *shard, struct op *op)
+void host__op_give(struct shard *shard, struct op *op)
 {
     CHECK(!base_link_is_on(&op->link));
     op->next = shard->free_ops;
@@ -196,7 +196,7 @@ static void deliver_completions(struct shard *shard)
         event->done.file = op->effect.file;
         event->done.address = op->address;
         event->done.is_more = op->is_more;
-        op_give(shard, op);
+        host__op_give(shard, op);
         step(shard, PORT_EVENT_DONE);
     }
 }
