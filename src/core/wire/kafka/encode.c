@@ -27,6 +27,7 @@ struct frame {
     uint32_t field;
     bool is_payload; /* the payload of a tag: when counting, its length is counted at its end */
     bool has_tags_begun;
+    uint64_t tags;       /* bit i: the tagged field i is carried */
     size_t bytes_before; /* when counting a payload, as sink.bytes and sink.splice_bytes were */
     size_t splice_bytes_before;
 };
@@ -224,6 +225,7 @@ INLINE void push(struct encoder *encoder, uint32_t struct_index, const uint8_t *
     frame->field = 0;
     frame->is_payload = false;
     frame->has_tags_begun = false;
+    frame->tags = 0;
     frame->bytes_before = 0;
     frame->splice_bytes_before = 0;
 }
@@ -298,22 +300,20 @@ INLINE void put_unknown_tag(bool is_counting, struct encoder *encoder, uint32_t 
     for (uint32_t i = 0; i < size; i++) { put_u8(is_counting, &encoder->sink, (uint8_t)(tag + i)); }
 }
 
-static bool is_carried(const struct encoder *encoder, const struct kafka__field *field, const uint8_t *value)
-{
-    return kafka__in_version(field, encoder->version) && !kafka__field_is_default(field, value + field->place);
-}
-
 /* The number of tags; frame->field goes on from the first tagged field. */
 INLINE void begin_tags(bool is_counting, struct encoder *encoder, struct frame *frame)
 {
     frame->has_tags_begun = true;
+    frame->tags = 0;
     uint32_t count = 0;
-    for (uint32_t i = frame->type->regular_count; i < frame->type->field_count; i++) {
+    uint32_t first = frame->type->regular_count;
+    for (uint32_t i = first; i < frame->type->field_count; i++) {
         const struct kafka__field *field = &frame->fields[i];
         if (!kafka__in_version(field, encoder->version)) {
             leave_out(encoder, field, frame->value + field->place);
-        } else {
-            count += is_carried(encoder, field, frame->value);
+        } else if (!kafka__field_is_default(field, frame->value + field->place)) {
+            frame->tags |= (uint64_t)1 << (i - first);
+            count += 1;
         }
     }
     if (!encoder->is_flexible) { return; }
@@ -386,8 +386,9 @@ INLINE void walk(bool is_counting, struct encoder *encoder)
         if (encoder->depth != depth) { continue; }
         if (!frame->has_tags_begun) { begin_tags(is_counting, encoder, frame); }
         if (frame->field < frame->type->field_count) {
+            uint32_t tag_index = frame->field - frame->type->regular_count;
             const struct kafka__field *field = &frame->fields[frame->field++];
-            if (is_carried(encoder, field, frame->value)) { put_tag(is_counting, encoder, frame, field); }
+            if ((frame->tags >> tag_index & 1) != 0) { put_tag(is_counting, encoder, frame, field); }
         } else {
             finish_item(is_counting, encoder, frame);
         }

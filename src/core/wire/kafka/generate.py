@@ -36,6 +36,7 @@ SCALARS = {
 }
 ARENA_FACTOR = 16  # memory that a decoder takes, at most, for each byte of input
 DEPTH_MAX = 8      # structs within structs, as the coders' stacks have it
+TAGGED_MAX = 64    # tagged fields of one struct, as the encoder's bits have it
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
 
 
@@ -131,6 +132,8 @@ class Schema:
             tagged = sorted((f for f in fields if f.tag is not None), key=lambda f: f.tag)
             if len({f.tag for f in tagged}) != len(tagged):
                 raise Trouble("%s: %s: two fields have one tag" % (message.file, message.name))
+            if len(tagged) > TAGGED_MAX:
+                raise Trouble("%s: %s: more than %d tagged fields" % (message.file, message.name, TAGGED_MAX))
             t.fields, t.declared, t.regular_count = regular + tagged, fields, len(regular)
             t.wire_min = None
             message.types.append(t)

@@ -167,7 +167,8 @@ static void set_plain_default(const struct kafka__field *field, uint8_t *place)
 
 void kafka__struct_init(const struct kafka__struct *type, uint8_t *value)
 {
-    struct walk walk = {.depth = 0};
+    struct walk walk;
+    walk.depth = 0; /* and no more: the frames are many bytes, and this runs for each tag */
     memset(value, 0, type->size_bytes);
     push(&walk, type, value, NULL, 1);
     for (struct frame *frame = next_field(&walk); frame != NULL; frame = next_field(&walk)) {
@@ -220,7 +221,8 @@ static bool plain_is_default(const struct kafka__field *field, const uint8_t *pl
 bool kafka__field_is_default(const struct kafka__field *field, const uint8_t *place)
 {
     if (!kafka__is_struct_itself(field)) { return plain_is_default(field, place); }
-    struct walk walk = {.depth = 0};
+    struct walk walk;
+    walk.depth = 0;
     uint8_t *value = NULL; /* the walk writes nothing here; it has one kind of pointer for both uses */
     memcpy(&value, &place, sizeof value);
     push(&walk, &kafka__structs[field->struct_index], value, NULL, 1);
@@ -313,7 +315,8 @@ bool kafka_equal(enum kafka_message message, const void *a, const void *b)
     uint8_t *y = NULL;
     memcpy(&x, &a, sizeof x);
     memcpy(&y, &b, sizeof y);
-    struct walk walk = {.depth = 0};
+    struct walk walk;
+    walk.depth = 0;
     push(&walk, &kafka__structs[kafka__messages[message].struct_index], x, y, 1);
     for (struct frame *frame = next_field(&walk); frame != NULL; frame = next_field(&walk)) {
         const struct kafka__field *field = field_of(frame);
@@ -457,7 +460,8 @@ enum base_rc kafka_random(enum kafka_message message, int16_t version, struct ba
     if (!kafka__has_version(row, version)) { return BASE_BAD; }
     size_t mark = base_arena_mark(arena);
     struct dice dice = {.prng = prng, .arena = arena, .is_full = false};
-    struct walk walk = {.depth = 0};
+    struct walk walk;
+    walk.depth = 0;
     kafka_init(message, out);
     push(&walk, &kafka__structs[row->struct_index], out, NULL, 1);
     for (struct frame *frame = next_field(&walk); frame != NULL; frame = next_field(&walk)) {
@@ -571,7 +575,8 @@ void kafka_print(enum kafka_message message, const void *value, int16_t version,
     CHECK((uint32_t)message < KAFKA_MESSAGE_COUNT);
     uint8_t *at = NULL; /* only read */
     memcpy(&at, &value, sizeof at);
-    struct walk walk = {.depth = 0};
+    struct walk walk;
+    walk.depth = 0;
     push(&walk, &kafka__structs[kafka__messages[message].struct_index], at, NULL, 1);
     base_text_add(text, "{");
     bool is_first = true;
