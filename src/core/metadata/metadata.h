@@ -33,6 +33,7 @@ struct metadata_pair {
 };
 
 struct metadata_config {
+    int32_t node_id; /* whose dynamic broker configs are in force here */
     uint32_t topics_max;
     uint32_t partitions_max;
     uint32_t brokers_max;
@@ -260,7 +261,7 @@ enum base_rc metadata_broker_value_check(struct base_slice name, struct base_sli
 enum metadata_cleanup {
     METADATA_CLEANUP_COMPACT = 1,
     METADATA_CLEANUP_DELETE = 2
-};                          /* bits of METADATA_CLEANUP_POLICY */
+}; /* bits of METADATA_CLEANUP_POLICY */
 enum metadata_compression { /* numbers of METADATA_COMPRESSION_TYPE */
                             METADATA_UNCOMPRESSED = 0,
                             METADATA_ZSTD,
