@@ -285,6 +285,8 @@ static void dice_are_the_same_everywhere_and_streams_differ(void **state)
     base_prng_fill(&dice, bytes, sizeof bytes);
     const uint8_t expected[5] = {0xf4, 0x2b, 0x1c, 0x12, 0xed};
     assert_memory_equal(bytes, expected, sizeof bytes);
+    for (int i = 0; i < 10; i++) { (void)base_prng_u64(&dice); }
+    assert_int_equal(base_prng_u64(&dice), UINT64_C(0x20293d10aca2fb7f));
     struct base_prng other;
     base_prng_init(&dice, 1, 0);
     base_prng_init(&other, 1, 1);

@@ -334,7 +334,9 @@ static void a_batch_is_stamped_as_kafka_stamps_it(void **state)
     expect_same_bytes(built, golden_logappend);
     rec_stamp(room, REC_CREATE_TIME, 2);
     assert_int_equal(base_get_u32(room + REC_CRC_AT), crc);
+    rec_stamp(room, REC_LOG_APPEND_TIME, 2); /* only the type changes */
     struct rec_batch batch = view(built);
+    assert_true(rec_is_log_append_time(&batch));
     assert_int_equal(batch.base_offset, 5);
     assert_int_equal(batch.leader_epoch, 3);
 }
@@ -495,6 +497,20 @@ static void records_at_random_come_back(void **state)
 
 /* ---- walking ---- */
 
+static struct bytes given_batch_of_raw_records(const uint8_t *records, size_t records_bytes, uint32_t count)
+{
+    struct bytes batch = given_room(REC_HEADER_BYTES + records_bytes);
+    struct rec_build build;
+    assert_int_equal(rec_build_init(&build, batch.at, batch.size_bytes, rec_build_plain()), BASE_OK);
+    (void)rec_build_end(&build); /* a header to change */
+    memcpy(batch.at + REC_HEADER_BYTES, records, records_bytes);
+    base_put_u32(batch.at + REC_LENGTH_AT, (uint32_t)(batch.size_bytes - REC_LENGTH_PREFIX_BYTES));
+    base_put_u32(batch.at + REC_RECORD_COUNT_AT, count);
+    base_put_u32(batch.at + REC_LAST_OFFSET_DELTA_AT, count - 1);
+    repair_crc(batch);
+    return batch;
+}
+
 static void batches_in_a_row_are_walked_to_the_torn_one(void **state)
 {
     (void)state;
@@ -517,6 +533,37 @@ static void batches_in_a_row_are_walked_to_the_torn_one(void **state)
     free(a.at);
     free(b.at);
     free(row.at);
+}
+
+/* As compaction leaves them: gaps are fine, steps back and steps out of the batch are not. */
+static void offsets_in_a_walk_rise_and_stay_in_the_batch(void **state)
+{
+    (void)state;
+    static const struct {
+        uint8_t first, second; /* zigzag */
+        enum rec_verdict verdict;
+    } cases[] = {
+        {0, 2, REC_OK},
+        {4, 18, REC_OK},
+        {4, 4, REC_BAD_OFFSET_DELTA},
+        {4, 2, REC_BAD_OFFSET_DELTA},
+        {4, 1, REC_BAD_OFFSET_DELTA},
+        {4, 20, REC_BAD_OFFSET_DELTA},
+    };
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(cases); i++) {
+        const uint8_t records[] = {12, 0, 0, cases[i].first, 1, 1, 0, 12, 0, 0, cases[i].second, 1, 1, 0};
+        struct bytes bytes = given_batch_of_raw_records(records, sizeof records, 2);
+        base_put_u32(bytes.at + REC_LAST_OFFSET_DELTA_AT, 9);
+        repair_crc(bytes);
+        struct rec_batch batch = view(slice(bytes));
+        struct rec_walk walk = given_walk(&batch, NULL);
+        struct rec_record record;
+        assert_int_equal(rec_walk_next(&walk, &record), REC_OK);
+        struct rec_walk before = walk;
+        assert_int_equal(rec_walk_next(&walk, &record), cases[i].verdict);
+        if (cases[i].verdict != REC_OK) { assert_memory_equal(&walk, &before, sizeof walk); }
+        free(bytes.at);
+    }
 }
 
 static void the_first_record_at_or_after_a_time_is_found(void **state)
@@ -699,20 +746,6 @@ static void records_that_are_not_as_many_as_claimed_are_refused(void **state)
     }
 }
 
-static struct bytes given_batch_of_raw_records(const uint8_t *records, size_t records_bytes, uint32_t count)
-{
-    struct bytes batch = given_room(REC_HEADER_BYTES + records_bytes);
-    struct rec_build build;
-    assert_int_equal(rec_build_init(&build, batch.at, batch.size_bytes, rec_build_plain()), BASE_OK);
-    (void)rec_build_end(&build); /* a header to change */
-    memcpy(batch.at + REC_HEADER_BYTES, records, records_bytes);
-    base_put_u32(batch.at + REC_LENGTH_AT, (uint32_t)(batch.size_bytes - REC_LENGTH_PREFIX_BYTES));
-    base_put_u32(batch.at + REC_RECORD_COUNT_AT, count);
-    base_put_u32(batch.at + REC_LAST_OFFSET_DELTA_AT, count - 1);
-    repair_crc(batch);
-    return batch;
-}
-
 static void a_record_whose_lengths_lie_is_refused(void **state)
 {
     (void)state;
@@ -754,6 +787,17 @@ static void a_record_whose_lengths_lie_is_refused(void **state)
         assert_int_equal(facts.bad_record_index, verdict == REC_OK ? -1 : 0);
         free(batch.at);
     }
+}
+
+static void a_gap_in_the_offsets_is_named_where_it_is(void **state)
+{
+    (void)state;
+    static const uint8_t records[] = {12, 0, 0, 0, 1, 1, 0, 12, 0, 0, 4, 1, 1, 0, 12, 0, 0, 4, 1, 1, 0};
+    struct bytes batch = given_batch_of_raw_records(records, sizeof records, 3);
+    struct rec_facts facts;
+    assert_int_equal(validate(batch, given_rules(), &facts), REC_BAD_OFFSET_DELTA);
+    assert_int_equal(facts.bad_record_index, 1);
+    free(batch.at);
 }
 
 static void timestamps_are_held_to_the_topics_limits(void **state)
@@ -818,9 +862,29 @@ static void a_compacted_topic_wants_keys(void **state)
     rules.is_key_needed = true;
     assert_int_equal(validate(batch, rules, &facts), REC_KEY_MISSING);
     assert_int_equal(facts.bad_record_index, 1);
-    rules.now_ms = 1004; /* a bad timestamp anywhere outweighs a missing key, as in Kafka */
-    rules.before_max_ms = 3;
+    free(batch.at);
+}
+
+/* As in LogValidator.processRecordErrors. */
+static void a_bad_timestamp_outweighs_a_missing_key(void **state)
+{
+    (void)state;
+    uint8_t room[200];
+    struct rec_build build;
+    assert_int_equal(rec_build_init(&build, room, sizeof room, rec_build_plain()), BASE_OK);
+    add(&build, 10000, text("k"), text("v"));
+    add(&build, 10000, rec_null(), text("v"));
+    add(&build, 10001, text("k"), text("v"));
+    add(&build, 10000, rec_null(), text("v"));
+    struct bytes batch = copy_of(rec_build_end(&build));
+    struct rec_rules rules = given_rules();
+    struct rec_facts facts;
+    rules.is_key_needed = true;
+    assert_int_equal(validate(batch, rules, &facts), REC_KEY_MISSING);
+    assert_int_equal(facts.bad_record_index, 1);
+    rules.after_max_ms = 0;
     assert_int_equal(validate(batch, rules, &facts), REC_BAD_TIMESTAMP);
+    assert_int_equal(facts.bad_record_index, 2);
     free(batch.at);
 }
 
@@ -965,6 +1029,7 @@ int main(void)
         cmocka_unit_test(a_compacted_copy_keeps_offsets_and_content),
         cmocka_unit_test(records_at_random_come_back),
         cmocka_unit_test(batches_in_a_row_are_walked_to_the_torn_one),
+        cmocka_unit_test(offsets_in_a_walk_rise_and_stay_in_the_batch),
         cmocka_unit_test(the_first_record_at_or_after_a_time_is_found),
         cmocka_unit_test(every_prefix_is_incomplete_and_more_is_trailing),
         cmocka_unit_test(every_flipped_bit_is_noticed_where_the_crc_looks),
@@ -972,9 +1037,11 @@ int main(void)
         cmocka_unit_test(a_header_that_breaks_a_rule_gets_kafkas_answer),
         cmocka_unit_test(records_that_are_not_as_many_as_claimed_are_refused),
         cmocka_unit_test(a_record_whose_lengths_lie_is_refused),
+        cmocka_unit_test(a_gap_in_the_offsets_is_named_where_it_is),
         cmocka_unit_test(timestamps_are_held_to_the_topics_limits),
         cmocka_unit_test(a_record_without_a_timestamp_is_in_no_limits_way),
         cmocka_unit_test(a_compacted_topic_wants_keys),
+        cmocka_unit_test(a_bad_timestamp_outweighs_a_missing_key),
         cmocka_unit_test(limits_of_size_are_kept),
         cmocka_unit_test(opening_with_too_little_memory_is_no_room),
         cmocka_unit_test(a_bomb_is_refused_in_bounded_memory),
