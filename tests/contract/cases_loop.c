@@ -122,7 +122,7 @@ static void messages_between_shards_arrive_in_order_and_whole(void **state)
 {
     (void)state;
     struct contract *c = given_shards(2);
-    enum { WISHES = 20, EACH = 100 };
+    enum { WISHES = 60, EACH = 250 };
     static uint8_t lent[16];
     for (uint32_t w = 0; w < WISHES; w++) {
         for (uint32_t from = 0; from < 2; from++) {

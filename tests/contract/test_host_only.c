@@ -221,6 +221,23 @@ static void ranges_that_are_not_cached_are_sent_whole(void **state)
     finish(c);
 }
 
+/* What waits in the system is ready too: the loop is polled between the step that asks and CONTINUE. */
+static void continue_comes_after_what_the_system_has_ready(void **state)
+{
+    (void)state;
+    struct contract *c = given_shards(1);
+    struct pair pair = given_pair(c);
+    struct port_conn waiting = {.slot = 5, .generation = 1};
+    expect_rc(do_it(c, 0, (struct port_effect){.kind = PORT_CONNECT, .conn = waiting, .address = pair.bound}), PORT_OK);
+    struct port_effect accept = {.kind = PORT_ACCEPT, .listener = pair.listener, .conn = {.slot = 6, .generation = 1}};
+    uint64_t token;
+    uint32_t from = history_count(c, 0);
+    wish(c, 0, &(struct contract_wish){.effects = &accept, .effect_count = 1, .wants_continue = true}, &token);
+    uint32_t place = await_kind(c, 0, PORT_EVENT_CONTINUE, from);
+    assert_true(place_of(c, token) < place);
+    finish(c);
+}
+
 static size_t descriptor_count(void)
 {
     size_t count = 0;
@@ -253,6 +270,7 @@ int main(void)
         cmocka_unit_test(names_of_the_system_are_resolved),
         cmocka_unit_test(a_pipe_is_not_a_file),
         cmocka_unit_test(a_missing_directory_says_which),
+        cmocka_unit_test(continue_comes_after_what_the_system_has_ready),
         cmocka_unit_test(ranges_that_are_not_cached_are_sent_whole),
         cmocka_unit_test(a_world_leaves_no_descriptor_behind),
     };

@@ -136,8 +136,10 @@ static void step(struct shard *shard, enum port_event_kind kind)
     event->kind = kind;
     event->now_ns = shard->now_ns;
     event->wall_ms = shard->wall_ms;
+    bool wanted_continue = shard->out.wants_continue && kind != PORT_EVENT_CONTINUE;
     port_out_begin(&shard->out);
     shard->host->config.step(shard->machine, event, &shard->out);
+    if (!wanted_continue) { shard->has_polled = false; } /* what is ready when it is asked for comes first */
     shard->delivered += 1;
     for (uint32_t i = 0; i < shard->out.effect_count; i++) { carry_out(shard, &shard->out.effects[i]); }
     if (shard->out.message_count > 0) { send_messages(shard); }
@@ -258,7 +260,6 @@ static void poll_and_wait(struct shard *shard)
 
 void host__shard_run(struct shard *shard)
 {
-    bool has_polled = false;
     bool is_alarm_given = false; /* once a poll, so that an alarm left in the past starves nobody */
     read_clocks(shard);
     step(shard, PORT_EVENT_START);
@@ -289,8 +290,7 @@ void host__shard_run(struct shard *shard)
         is_idle = base_list_is_empty(&shard->ready) && !has_inbox(shard);
         if (!is_idle && is_flushed && shard->delivered < DELIVERED_MAX) { continue; }
         /* What was ready when it was asked has had its round: more of it must not put this off for ever. */
-        if (shard->out.wants_continue && has_polled) {
-            has_polled = false;
+        if (shard->out.wants_continue && shard->has_polled) {
             step(shard, PORT_EVENT_CONTINUE);
             continue;
         }
@@ -299,7 +299,7 @@ void host__shard_run(struct shard *shard)
         } else {
             poll_now(shard);
         }
-        has_polled = true;
+        shard->has_polled = true;
         is_alarm_given = false;
     }
 }
