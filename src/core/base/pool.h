@@ -13,11 +13,11 @@
 
 struct base_pool {
     uint8_t *slots;
-    uint32_t *links;       /* the free list, index + 1; a taken slot has BASE_POOL_TAKEN */
+    uint32_t *links; /* the free list, index + 1; a taken slot has BASE_POOL_TAKEN */
     uint32_t slot_bytes;
     uint32_t slots_max;
-    uint32_t fresh;        /* slots from here on were never taken */
-    uint32_t free_head;    /* index + 1; 0: none */
+    uint32_t fresh;     /* slots from here on were never taken */
+    uint32_t free_head; /* index + 1; 0: none */
     uint32_t taken_count;
 };
 

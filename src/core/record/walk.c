@@ -20,26 +20,33 @@ static void skip(struct reader *reader, size_t bytes)
     reader->rest.size_bytes -= bytes;
 }
 
+/* Nearly every number in a record takes one byte: those are read here, the others in varint.c. */
+static bool read_small(struct reader *reader, int32_t *value_out)
+{
+    if (reader->is_bad || reader->rest.size_bytes == 0 || *reader->rest.at > 0x7f) { return false; }
+    int32_t value = *reader->rest.at;
+    *value_out = (value & 1) != 0 ? -(value >> 1) - 1 : value >> 1;
+    skip(reader, 1);
+    return true;
+}
+
 static int32_t read_varint(struct reader *reader)
 {
     int32_t value = 0;
+    if (read_small(reader, &value)) { return value; }
     size_t used = reader->is_bad ? 0 : rec_varint_get(reader->rest, &value);
-    if (used == 0) {
-        reader->is_bad = true;
-        return 0;
-    }
+    if (used == 0) { reader->is_bad = true; }
     skip(reader, used);
     return value;
 }
 
 static int64_t read_varlong(struct reader *reader)
 {
+    int32_t small = 0;
     int64_t value = 0;
+    if (read_small(reader, &small)) { return small; }
     size_t used = reader->is_bad ? 0 : rec_varlong_get(reader->rest, &value);
-    if (used == 0) {
-        reader->is_bad = true;
-        return 0;
-    }
+    if (used == 0) { reader->is_bad = true; }
     skip(reader, used);
     return value;
 }
