@@ -530,6 +530,18 @@ static void on_replay(struct broker *broker, const struct port_message *message,
     }
 }
 
+/* Of one log, or (no id) of any: then each log looks for what it can't account for. */
+static void on_damage(struct broker *broker, struct base_part id, struct port_out *out)
+{
+    if (!base_uuid_is_none(id.topic)) {
+        plog_mark_damaged(broker->plog, id, out);
+        return;
+    }
+    uint32_t cursor = 0;
+    struct plog_ref ref;
+    while (plog_each(broker->plog, &cursor, &ref, &id)) { plog_mark_damaged(broker->plog, id, out); }
+}
+
 void back_message(struct broker *broker, const struct port_message *message, struct port_out *out)
 {
     switch (message->kind) {
@@ -546,7 +558,7 @@ void back_message(struct broker *broker, const struct port_message *message, str
         return;
     case MSG_RESTORE: on_restore(broker, message, out); return;
     case MSG_REPLAY: on_replay(broker, message, out); return;
-    case MSG_DAMAGE: plog_mark_damaged(broker->plog, get_part(message, 0), out); return;
+    case MSG_DAMAGE: on_damage(broker, get_part(message, 0), out); return;
     case MSG_RECOVERY_END: plog_recovery_end(broker->plog, out); return;
     case MSG_CHECKPOINT: plog_checkpoint(broker->plog, out); return;
     case MSG_STATE_TAKEN: plog_state_taken(broker->plog, out); return;

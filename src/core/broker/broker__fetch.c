@@ -38,7 +38,6 @@ static int16_t part_error(const struct broker *broker, const struct request *req
 static void fill_parts(struct broker *broker, struct request *request)
 {
     const struct kafka_fetch_request *fetch = fetch_of(request);
-    int32_t total_max = base_max_i64(fetch->max_bytes, 0) > INT32_MAX ? INT32_MAX : fetch->max_bytes;
     uint32_t at = 0;
     for (int32_t t = 0; t < fetch->topics_count; t++) {
         const struct kafka_fetch_request_fetch_topic *data = &fetch->topics[t];
@@ -61,7 +60,7 @@ static void fill_parts(struct broker *broker, struct request *request)
             part->shard = shard_of(broker, part->id);
             part->ask_offset = asked->fetch_offset;
             part->ask_epoch = asked->current_leader_epoch;
-            int64_t bytes_max = base_min_i64(asked->partition_max_bytes, total_max);
+            int64_t bytes_max = base_min_i64(asked->partition_max_bytes, fetch->max_bytes);
             part->bytes_max = (uint32_t)base_max_i64(bytes_max, 0);
         }
     }

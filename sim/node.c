@@ -1,0 +1,54 @@
+/* node.c: see node.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "node.h"
+
+#include <string.h>
+
+void node_init(struct node *node, uint32_t step_max)
+{
+    struct broker_config *config = &node->config;
+    broker_config_default(config);
+    memcpy(config->cluster_id, NODE_CLUSTER_ID, sizeof NODE_CLUSTER_ID);
+    config->listener_count = 1;
+    memcpy(config->listeners[0].name, "PLAINTEXT", sizeof "PLAINTEXT");
+    config->connections_max = 64;
+    config->files_max = 24;
+    config->topics_max = 64;
+    config->partitions_max = 256;
+    config->producers_max = 64;
+    config->request_bytes_max = 1 << 20;
+    config->journal_bytes_max = 1 << 20;
+    config->journal_file_bytes = 128 << 10;
+    config->inline_bytes_max = 4 << 10;
+    config->decompressed_bytes_max = 1 << 20;
+    config->step_max = step_max;
+    config->is_check_slow = true;
+}
+
+static void *create(void *context, const struct world_boot *boot)
+{
+    const struct node *node = context;
+    struct broker_config config = node->config;
+    config.shard = boot->shard;
+    config.shards = boot->shard_count;
+    config.seed = boot->seed;
+    config.node_id = (int32_t)boot->node + 1;
+    config.listeners[0].address = boot->address;
+    config.listeners[0].address.port = NODE_PORT;
+    char host[47];
+    port_address_to_text(boot->address, host);
+    memcpy(config.listeners[0].host, host, sizeof host);
+    struct broker *broker = NULL;
+    enum base_rc rc = broker_create(boot->region, &config, &broker);
+    CHECK(rc == BASE_OK); /* the region is large enough for these limits */
+    return broker;
+}
+
+static void step(void *machine, const struct port_event *event, struct port_out *out)
+{
+    broker_step(machine, event, out);
+}
+
+const struct world_machine node_machine = {.create = create, .step = step, .destroy = NULL};

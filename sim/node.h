@@ -1,0 +1,27 @@
+/* node.h: a broker as a node of the simulated world: the very same broker_create and broker_step that `weir serve` runs.
+ *
+ * Room    sim. The context outlives the world.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef SIM_NODE_H
+#define SIM_NODE_H
+
+#include "broker/broker.h"
+#include "sim/world/world.h"
+
+#define NODE_PORT 9092
+#define NODE_REGION_BYTES ((size_t)24 << 20)
+#define NODE_CLUSTER_ID "weir-sim-cluster-id-00"
+
+struct node {
+    struct broker_config config; /* shard, shards, seed and the listener's address are set at each boot */
+};
+
+/* Small limits, so that runs meet them. `step_max`: items of work per step. */
+void node_init(struct node *node, uint32_t step_max);
+
+/* For world_add_node, with a struct node as the context. */
+extern const struct world_machine node_machine;
+
+#endif
