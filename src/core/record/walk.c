@@ -35,7 +35,10 @@ static int32_t read_varint(struct reader *reader)
     int32_t value = 0;
     if (read_small(reader, &value)) { return value; }
     size_t used = reader->is_bad ? 0 : rec_varint_get(reader->rest, &value);
-    if (used == 0) { reader->is_bad = true; }
+    if (used == 0) {
+        reader->is_bad = true;
+        return 0;
+    }
     skip(reader, used);
     return value;
 }
@@ -46,7 +49,10 @@ static int64_t read_varlong(struct reader *reader)
     int64_t value = 0;
     if (read_small(reader, &small)) { return small; }
     size_t used = reader->is_bad ? 0 : rec_varlong_get(reader->rest, &value);
-    if (used == 0) { reader->is_bad = true; }
+    if (used == 0) {
+        reader->is_bad = true;
+        return 0;
+    }
     skip(reader, used);
     return value;
 }
