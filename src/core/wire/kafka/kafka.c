@@ -226,6 +226,90 @@ enum base_rc kafka_request_encode(enum kafka_message message, const void *value,
     return frame_encode(KAFKA_MESSAGE_REQUEST_HEADER, &header, header_version, message, value, version, writer);
 }
 
+/* ---- records of the cluster metadata ---------------------------------------------------------------------------- */
+
+#define RECORD_FRAME_VERSION 1
+#define RECORD_HEAD_MAX      15 /* three varints */
+
+static size_t put_uvarint(uint8_t *at, uint32_t value)
+{
+    size_t size = 0;
+    while (value >= 0x80) {
+        at[size++] = (uint8_t)(value | 0x80);
+        value >>= 7;
+    }
+    at[size++] = (uint8_t)value;
+    return size;
+}
+
+/* False: no varint of at most 32 bits. *at_bytes moves past it. */
+static bool take_uvarint(struct base_slice bytes, size_t *at_bytes, uint32_t *value_out)
+{
+    uint32_t value = 0;
+    for (uint32_t shift = 0; shift < 35 && *at_bytes < bytes.size_bytes; shift += 7) {
+        uint8_t b = bytes.at[(*at_bytes)++];
+        if (shift == 28 && b > 0x0f) { return false; }
+        value |= (uint32_t)(b & 0x7f) << shift;
+        if (b < 0x80) {
+            *value_out = value;
+            return true;
+        }
+    }
+    return false;
+}
+
+static size_t record_head(enum kafka_message message, int16_t version, uint8_t head_out[RECORD_HEAD_MAX])
+{
+    const struct kafka__message *row = row_of(message);
+    CHECK(row->kind == KAFKA__KIND_METADATA);
+    CHECK(row->key >= 0 && version >= 0);
+    size_t size = put_uvarint(head_out, RECORD_FRAME_VERSION);
+    size += put_uvarint(head_out + size, (uint32_t)row->key);
+    return size + put_uvarint(head_out + size, (uint32_t)version);
+}
+
+enum base_rc kafka_record_open(struct base_slice record, uint32_t *record_type_out, int16_t *version_out,
+                               struct base_slice *body_out)
+{
+    size_t at_bytes = 0;
+    uint32_t frame_version = 0;
+    uint32_t record_type = 0;
+    uint32_t version = 0;
+    if (!take_uvarint(record, &at_bytes, &frame_version) || frame_version != RECORD_FRAME_VERSION) { return BASE_BAD; }
+    if (!take_uvarint(record, &at_bytes, &record_type) || record_type > INT16_MAX) { return BASE_BAD; }
+    if (!take_uvarint(record, &at_bytes, &version) || version > INT16_MAX) { return BASE_BAD; }
+    *record_type_out = record_type;
+    *version_out = (int16_t)version;
+    *body_out = base_slice_of(record.at + at_bytes, record.size_bytes - at_bytes);
+    return BASE_OK;
+}
+
+enum base_rc kafka_record_size(enum kafka_message message, const void *value, int16_t version,
+                               struct kafka_size *size_out)
+{
+    struct kafka_size size;
+    enum base_rc rc = kafka_size(message, value, version, &size);
+    if (rc != BASE_OK) { return rc; }
+    uint8_t head[RECORD_HEAD_MAX];
+    size.memory_bytes += record_head(message, version, head);
+    *size_out = size;
+    return BASE_OK;
+}
+
+enum base_rc kafka_record_encode(enum kafka_message message, const void *value, int16_t version,
+                                 struct kafka_writer *writer)
+{
+    if (!kafka__has_version(row_of(message), version)) { return BASE_BAD; }
+    uint8_t head[RECORD_HEAD_MAX];
+    size_t head_bytes = record_head(message, version, head);
+    if (writer->size_bytes - writer->used_bytes < head_bytes) { return BASE_FULL; }
+    memcpy(writer->at + writer->used_bytes, head, head_bytes);
+    writer->used_bytes += head_bytes;
+    enum base_rc rc = kafka_encode(message, value, version, writer);
+    if (rc != BASE_OK) { writer->used_bytes -= head_bytes; }
+    return rc;
+}
+
 /* ---- error codes ------------------------------------------------------------------------------------------------ */
 
 static const struct kafka__error *error_of(int16_t code)

@@ -287,6 +287,20 @@ MUST_USE
 enum base_rc kafka_request_encode(enum kafka_message message, const void *value, int16_t version,
                                   int32_t correlation_id, struct kafka_text client_id, struct kafka_writer *writer);
 
+/* ---- records of the cluster metadata: a frame version, a type and a version as varints, then the message ---------- */
+
+/* Fails   BASE_BAD: not such a frame. The type may be one that is unknown here: kafka_record_message says. */
+MUST_USE
+enum base_rc kafka_record_open(struct base_slice record, uint32_t *record_type_out, int16_t *version_out,
+                               struct base_slice *body_out);
+/* `message` is a metadata record. Fail as kafka_size and kafka_encode. */
+MUST_USE
+enum base_rc kafka_record_size(enum kafka_message message, const void *value, int16_t version,
+                               struct kafka_size *size_out);
+MUST_USE
+enum base_rc kafka_record_encode(enum kafka_message message, const void *value, int16_t version,
+                                 struct kafka_writer *writer);
+
 /* ---- error codes ------------------------------------------------------------------------------------------------ */
 
 const char *kafka_error_name(int16_t code); /* UNKNOWN_MEMBER_ID; an unknown code: UNKNOWN_ERROR_CODE */

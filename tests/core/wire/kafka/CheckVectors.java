@@ -17,6 +17,8 @@ import org.apache.kafka.common.protocol.ObjectSerializationCache;
 import org.apache.kafka.common.protocol.types.RawTaggedField;
 
 public class CheckVectors {
+    static final int OUR_OWN_FROM = 20000; // api keys and record types that Kafka does not have
+
     static Message empty(String kind, short key, String name) throws Exception {
         switch (kind) {
             case "request": return ApiMessageType.fromApiKey(key).newRequest();
@@ -78,6 +80,7 @@ public class CheckVectors {
         int different = 0;
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             String[] words = line.split(" ");
+            if (Short.parseShort(words[1]) >= OUR_OWN_FROM) continue;
             short version = Short.parseShort(words[2]);
             byte[] bytes = unhex(words.length > 4 ? words[4] : "");
             String what = difference(empty(words[0], Short.parseShort(words[1]), words[3]), bytes, version);

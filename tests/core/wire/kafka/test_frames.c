@@ -440,6 +440,39 @@ static void a_header_of_an_unknown_api_or_of_too_few_bytes_does_not_open(void **
     assert_int_equal(kafka_request_open(base_slice_of(bytes, sizeof bytes), &header, &body), BASE_MISSING);
 }
 
+static void a_metadata_record_goes_out_and_opens_again(void **state)
+{
+    (void)state;
+    static const uint8_t expected[] = {1, 2, 0, 2, 'a', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7, 0};
+    struct room *room = given_room();
+    struct kafka_topic_record record;
+    kafka_topic_record_init(&record);
+    record.name = kafka_text_words("a");
+    record.topic_id.b[15] = 7;
+    struct kafka_size size;
+    assert_int_equal(kafka_record_size(KAFKA_MESSAGE_TOPIC_RECORD, &record, 0, &size), BASE_OK);
+    assert_int_equal(size.memory_bytes, sizeof expected);
+    assert_int_equal(kafka_record_encode(KAFKA_MESSAGE_TOPIC_RECORD, &record, 0, &room->writer), BASE_OK);
+    expect_bytes(room, expected, sizeof expected);
+    uint32_t record_type = 0;
+    int16_t version = -1;
+    struct base_slice body;
+    assert_int_equal(kafka_record_open(written(room), &record_type, &version, &body), BASE_OK);
+    assert_int_equal(kafka_record_message(record_type), KAFKA_MESSAGE_TOPIC_RECORD);
+    struct kafka_topic_record back;
+    assert_int_equal(kafka_topic_record_decode(body, version, &room->arena, &back), BASE_OK);
+    assert_true(kafka_topic_record_equal(&record, &back));
+    for (size_t cut = 0; cut < 3; cut++) {
+        assert_int_equal(kafka_record_open(base_slice_of(room->bytes, cut), &record_type, &version, &body), BASE_BAD);
+    }
+    room->bytes[0] = 2;
+    assert_int_equal(kafka_record_open(written(room), &record_type, &version, &body), BASE_BAD);
+    kafka_writer_init(&room->writer, room->bytes, sizeof expected - 1);
+    assert_int_equal(kafka_record_encode(KAFKA_MESSAGE_TOPIC_RECORD, &record, 0, &room->writer), BASE_FULL);
+    assert_int_equal(room->writer.used_bytes, 0);
+    free(room);
+}
+
 /* ---- apis and errors -------------------------------------------------------------------------------------------------- */
 
 static void the_api_table_says_what_kafka_says(void **state)
@@ -537,6 +570,7 @@ int main(void)
         cmocka_unit_test(a_request_goes_out_and_opens_again_in_every_version),
         cmocka_unit_test(an_answer_goes_out_and_opens_again_in_every_version),
         cmocka_unit_test(a_header_of_an_unknown_api_or_of_too_few_bytes_does_not_open),
+        cmocka_unit_test(a_metadata_record_goes_out_and_opens_again),
         cmocka_unit_test(the_api_table_says_what_kafka_says),
         cmocka_unit_test(an_error_has_a_name_and_a_name_an_error),
         cmocka_unit_test(a_value_prints_as_one_line_and_is_cut_where_the_room_ends),
