@@ -190,6 +190,10 @@ static void on_append(struct broker *broker, const struct port_message *message,
         answer_append(broker, asker, rec_error_code(verdict), verdict, facts.bad_record_index, NULL, out);
         return;
     }
+    if (log->rules.stamp == REC_CREATE_TIME && facts.max_timestamp_offset_delta >= 0) {
+        /* The records were read: a greatest timestamp that the client got wrong would mislead the time index. */
+        rec_stamp(message->lent, REC_CREATE_TIME, facts.max_timestamp_ms);
+    }
     struct plog_view view;
     plog_view(broker->plog, log->ref, &view);
     uint32_t op = take_back_op(broker, BACK_APPEND, asker, log->ref.slot);
