@@ -30,7 +30,9 @@ void world__content_resize(struct content *content, uint64_t size_bytes)
 void world__content_write(struct content *content, uint64_t position_bytes, const uint8_t *at, uint64_t size_bytes)
 {
     if (size_bytes == 0) { return; }
-    if (position_bytes + size_bytes > content->size_bytes) { world__content_resize(content, position_bytes + size_bytes); }
+    if (position_bytes + size_bytes > content->size_bytes) {
+        world__content_resize(content, position_bytes + size_bytes);
+    }
     memcpy(content->at + position_bytes, at, size_bytes);
 }
 

@@ -16,7 +16,8 @@
 void world__disk_create(struct world *world, struct node *node, uint32_t index)
 {
     struct disk *disk = &node->disks[index];
-    *disk = (struct disk){.world = world, .node = node, .index = index, .capacity_bytes = world->knobs.disk_capacity_bytes};
+    *disk =
+        (struct disk){.world = world, .node = node, .index = index, .capacity_bytes = world->knobs.disk_capacity_bytes};
     base_list_init(&disk->inodes);
     disk->root = world__inode_hold(world__inode_create(disk, true));
 }
@@ -57,11 +58,13 @@ static enum fate fate_of(struct world *world, const struct policy *policy, uint6
     switch (policy->keep) {
     case WORLD_KEEP_NOTHING: return FATE_LOST;
     case WORLD_KEEP_ALL: return FATE_KEPT;
-    case WORLD_KEEP_PREFIX: return index < policy->prefix ? FATE_KEPT : (index == policy->prefix ? FATE_TORN : FATE_LOST);
+    case WORLD_KEEP_PREFIX:
+        return index < policy->prefix ? FATE_KEPT : (index == policy->prefix ? FATE_TORN : FATE_LOST);
     case WORLD_KEEP_ANY:
     case WORLD_KEEP_EACH: break;
     }
-    static const enum fate fates[] = {FATE_LOST, FATE_LOST, FATE_LOST, FATE_KEPT, FATE_KEPT, FATE_KEPT, FATE_TORN, FATE_TORN, FATE_SIZE_ONLY};
+    static const enum fate fates[] = {FATE_LOST, FATE_LOST, FATE_LOST, FATE_KEPT,     FATE_KEPT,
+                                      FATE_KEPT, FATE_TORN, FATE_TORN, FATE_SIZE_ONLY};
     return fates[world__draw(world, DICE_KEEP, BASE_ARRAY_COUNT(fates))];
 }
 
@@ -79,7 +82,8 @@ static void tear(struct world *world, struct inode *inode, const struct pend *pe
     }
     uint64_t used_bytes = 0;
     while (used_bytes < pend->size_bytes) {
-        uint64_t part_bytes = base_min_u64(SECTOR_BYTES - (at + used_bytes) % SECTOR_BYTES, pend->size_bytes - used_bytes);
+        uint64_t part_bytes =
+            base_min_u64(SECTOR_BYTES - (at + used_bytes) % SECTOR_BYTES, pend->size_bytes - used_bytes);
         if (world__draw(world, DICE_KEEP, 2) == 0) {
             world__content_write(&inode->durable, at + used_bytes, pend->bytes + used_bytes, part_bytes);
         }
@@ -132,7 +136,8 @@ static void cut_file(struct world *world, struct inode *inode, enum world_keep k
     uint64_t index = 0;
     for (const struct pend *pend = inode->pends; pend != NULL; pend = pend->next) {
         enum fate fate = pend->is_void ? FATE_LOST : fate_of(world, &policy, index);
-        fate = pend->kind == PEND_WRITE ? settle_write(world, inode, pend, fate) : settle_truncate(world, inode, pend, fate);
+        fate = pend->kind == PEND_WRITE ? settle_write(world, inode, pend, fate)
+                                        : settle_truncate(world, inode, pend, fate);
         if (has_gap && fate == FATE_KEPT) { world__count(world, WORLD_REORDERED_WRITE); }
         has_gap = has_gap || fate == FATE_LOST;
         index += 1;
@@ -206,7 +211,8 @@ void world__power_cut(struct world *world, struct disk *disk)
 {
     enum world_keep keep = world->knobs.keep;
     if (keep == WORLD_KEEP_ANY) {
-        static const enum world_keep keeps[] = {WORLD_KEEP_NOTHING, WORLD_KEEP_ALL, WORLD_KEEP_EACH, WORLD_KEEP_EACH, WORLD_KEEP_PREFIX};
+        static const enum world_keep keeps[] = {WORLD_KEEP_NOTHING, WORLD_KEEP_ALL, WORLD_KEEP_EACH, WORLD_KEEP_EACH,
+                                                WORLD_KEEP_PREFIX};
         keep = keeps[world__draw(world, DICE_KEEP, BASE_ARRAY_COUNT(keeps))];
     }
     hold_all(disk);
@@ -256,15 +262,18 @@ bool world_rot(struct world *world, uint32_t node, uint32_t disk)
 {
     uint64_t total_bytes = 0;
     struct disk *rotten = disk_at(world, node, disk);
-    for (struct base_link *at = base_list_first(&rotten->inodes); at != NULL; at = base_list_next(&rotten->inodes, at)) {
+    for (struct base_link *at = base_list_first(&rotten->inodes); at != NULL;
+         at = base_list_next(&rotten->inodes, at)) {
         total_bytes += BASE_ITEM(at, struct inode, in_disk)->durable.size_bytes;
     }
     if (total_bytes == 0) { return false; }
     uint64_t left_bytes = world__draw(world, DICE_PART, total_bytes);
-    for (struct base_link *at = base_list_first(&rotten->inodes); at != NULL; at = base_list_next(&rotten->inodes, at)) {
+    for (struct base_link *at = base_list_first(&rotten->inodes); at != NULL;
+         at = base_list_next(&rotten->inodes, at)) {
         struct inode *inode = BASE_ITEM(at, struct inode, in_disk);
         if (left_bytes < inode->durable.size_bytes) {
-            bool is_seen = left_bytes < inode->cached.size_bytes && inode->pends == NULL && world__draw(world, DICE_PART, 2) == 0;
+            bool is_seen =
+                left_bytes < inode->cached.size_bytes && inode->pends == NULL && world__draw(world, DICE_PART, 2) == 0;
             flip(world, inode, left_bytes, is_seen || world->nodes[node]->state != WORLD_UP);
             return true;
         }
@@ -291,7 +300,8 @@ void world_wipe(struct world *world, uint32_t node, uint32_t disk)
     wiped->capacity_bytes = capacity_bytes;
 }
 
-bool world_file_view(const struct world *world, uint32_t node, uint32_t disk, const char *path, struct base_slice *bytes_out)
+bool world_file_view(const struct world *world, uint32_t node, uint32_t disk, const char *path,
+                     struct base_slice *bytes_out)
 {
     const struct inode *inode = world__lookup(disk_at(world, node, disk), path, false);
     if (inode == NULL) { return false; }
@@ -299,7 +309,8 @@ bool world_file_view(const struct world *world, uint32_t node, uint32_t disk, co
     return true;
 }
 
-bool world_file_durable(const struct world *world, uint32_t node, uint32_t disk, const char *path, struct base_slice *bytes_out)
+bool world_file_durable(const struct world *world, uint32_t node, uint32_t disk, const char *path,
+                        struct base_slice *bytes_out)
 {
     const struct inode *inode = world__lookup(disk_at(world, node, disk), path, true);
     if (inode == NULL) { return false; }

@@ -117,7 +117,8 @@ static struct ref *claim(struct world *world, struct shard *shard, const struct 
 {
     const char *words = port_effect_name(effect->kind);
     if (id.generation == 0 || id.slot >= REF_SLOTS_MAX) {
-        world__breach(world, shard, "%s with %s %u.%u, which is no id", words, kind_names[id.kind], id.slot, id.generation);
+        world__breach(world, shard, "%s with %s %u.%u, which is no id", words, kind_names[id.kind], id.slot,
+                      id.generation);
         return NULL;
     }
     if (id.kind == REF_FILE && effect->file.shard != shard->index) {
@@ -126,12 +127,13 @@ static struct ref *claim(struct world *world, struct shard *shard, const struct 
     }
     struct ref *ref = ref_make(shard, id.kind, id.slot);
     if (ref->state != REF_FREE) {
-        world__breach(world, shard, "%s uses %s slot %u again before the last event of %u.%u", words, kind_names[id.kind],
-                      id.slot, id.slot, ref->generation);
+        world__breach(world, shard, "%s uses %s slot %u again before the last event of %u.%u", words,
+                      kind_names[id.kind], id.slot, id.slot, ref->generation);
         return NULL;
     }
     if (ref->generation == id.generation) {
-        world__breach(world, shard, "%s uses %s %u.%u a second time", words, kind_names[id.kind], id.slot, id.generation);
+        world__breach(world, shard, "%s uses %s %u.%u a second time", words, kind_names[id.kind], id.slot,
+                      id.generation);
         return NULL;
     }
     ref->generation = id.generation;

@@ -14,10 +14,13 @@
 uint64_t world__disk_delay_ns(struct world *world, struct disk *disk, bool is_sync)
 {
     const struct world_knobs *knobs = &world->knobs;
-    uint64_t delay_ns = is_sync ? world__between(world, DICE_DISK_DELAY, knobs->sync_delay_min_ns, knobs->sync_delay_max_ns)
-                                : world__between(world, DICE_DISK_DELAY, knobs->disk_delay_min_ns, knobs->disk_delay_max_ns);
+    uint64_t delay_ns =
+        is_sync ? world__between(world, DICE_DISK_DELAY, knobs->sync_delay_min_ns, knobs->sync_delay_max_ns)
+                : world__between(world, DICE_DISK_DELAY, knobs->disk_delay_min_ns, knobs->disk_delay_max_ns);
     if (world__hit(world, WORLD_DISK_SLOW)) { delay_ns += world__slow_ns(world, DICE_DISK_DELAY); }
-    if (world__hit(world, WORLD_DISK_STALL)) { disk->stalled_until_ns = world->now_ns + world__slow_ns(world, DICE_DISK_DELAY); }
+    if (world__hit(world, WORLD_DISK_STALL)) {
+        disk->stalled_until_ns = world->now_ns + world__slow_ns(world, DICE_DISK_DELAY);
+    }
     if (disk->stalled_until_ns > world->now_ns) { delay_ns += disk->stalled_until_ns - world->now_ns; }
     return delay_ns;
 }
@@ -61,7 +64,9 @@ static struct handle *handle_of(struct node *node, struct port_file file)
 bool world__leases_take(struct world *world, struct op *op)
 {
     uint32_t range_count = 0;
-    for (uint32_t i = 0; i < op->effect.piece_count; i++) { range_count += op->effect.pieces[i].kind == PORT_RANGE ? 1 : 0; }
+    for (uint32_t i = 0; i < op->effect.piece_count; i++) {
+        range_count += op->effect.pieces[i].kind == PORT_RANGE ? 1 : 0;
+    }
     if (range_count == 0) { return true; }
     op->leases = world__alloc(op->effect.piece_count * sizeof *op->leases);
     op->lease_count = op->effect.piece_count;
@@ -119,13 +124,15 @@ uint64_t world__range_read(struct world *world, struct op *op, uint8_t *to, uint
 
 static void report_lease(struct world *world, const struct op *op, const struct lease *lease, const char *what)
 {
-    world__breach(world, op->shard, "lease broken: %s while bytes %llu to %llu of the file are still being sent (SEND token=%llu)",
-                  what, (unsigned long long)lease->start_bytes, (unsigned long long)lease->end_bytes,
+    world__breach(world, op->shard,
+                  "lease broken: %s while bytes %llu to %llu of the file are still being sent (SEND token=%llu)", what,
+                  (unsigned long long)lease->start_bytes, (unsigned long long)lease->end_bytes,
                   (unsigned long long)lease->op->effect.token);
 }
 
 /* Bytes from `from` to `to` are about to change, or to go. */
-static void check_leases(struct world *world, const struct op *op, struct inode *inode, uint64_t from, uint64_t to, bool is_cut)
+static void check_leases(struct world *world, const struct op *op, struct inode *inode, uint64_t from, uint64_t to,
+                         bool is_cut)
 {
     for (struct base_link *at = base_list_first(&inode->leases); at != NULL; at = base_list_next(&inode->leases, at)) {
         struct lease *lease = BASE_ITEM(at, struct lease, in_inode);
@@ -159,7 +166,8 @@ static uint64_t pieces_bytes(const struct port_effect *effect)
 }
 
 /* How much of [position, position + size) the disk has room for. */
-static uint64_t fitting_bytes(struct world *world, const struct inode *inode, uint64_t position_bytes, uint64_t size_bytes)
+static uint64_t fitting_bytes(struct world *world, const struct inode *inode, uint64_t position_bytes,
+                              uint64_t size_bytes)
 {
     if (position_bytes > world->knobs.file_max_bytes) { return 0; }
     size_bytes = base_min_u64(size_bytes, world->knobs.file_max_bytes - position_bytes);

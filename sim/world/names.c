@@ -96,7 +96,8 @@ void world__entries_clear(struct entries *entries)
 
 /* ---- changes ---- */
 
-static struct name_pend *name_pend_add(struct inode *dir, enum name_kind kind, struct base_slice name, struct inode *inode)
+static struct name_pend *name_pend_add(struct inode *dir, enum name_kind kind, struct base_slice name,
+                                       struct inode *inode)
 {
     struct name_pend *pend = world__alloc(sizeof *pend + name.size_bytes + 1);
     dir->seq += 1;
@@ -290,7 +291,9 @@ static enum port_rc run_open(struct world *world, struct disk *disk, struct op *
     struct place place;
     uint32_t flags = op->effect.flags;
     struct node *node = op->shard->node;
-    if (node->handles >= world->knobs.handles_max || world__hit(world, WORLD_DISK_NO_HANDLES)) { return PORT_NO_HANDLES; }
+    if (node->handles >= world->knobs.handles_max || world__hit(world, WORLD_DISK_NO_HANDLES)) {
+        return PORT_NO_HANDLES;
+    }
     enum port_rc rc = find_place(disk->root, op->effect.path, false, &place);
     if (rc != PORT_OK) { return rc; }
     struct inode *inode = entry_of(place.dir, place.name, false);

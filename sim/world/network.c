@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RETRY_MIN_NS (200 * WORLD_MS)
-#define RETRY_MAX_NS (1000 * WORLD_MS)
-#define DRAIN_MAX_NS (20 * WORLD_US)
+#define RETRY_MIN_NS  (200 * WORLD_MS)
+#define RETRY_MAX_NS  (1000 * WORLD_MS)
+#define DRAIN_MAX_NS  (20 * WORLD_US)
 #define CUT_MAX_BYTES 16
 
 /* ---- addresses ---- */
@@ -375,7 +375,9 @@ static bool gather(struct world *world, struct op *op, uint8_t *to, uint32_t siz
 static uint32_t segment_bytes(struct world *world, uint64_t room_bytes)
 {
     uint64_t most = base_min_u64(room_bytes, world->knobs.segment_max_bytes);
-    if (world__hit(world, WORLD_NET_CUT)) { return (uint32_t)(1 + world__draw(world, DICE_SEGMENT, base_min_u64(most, CUT_MAX_BYTES))); }
+    if (world__hit(world, WORLD_NET_CUT)) {
+        return (uint32_t)(1 + world__draw(world, DICE_SEGMENT, base_min_u64(most, CUT_MAX_BYTES)));
+    }
     if (world__draw(world, DICE_SEGMENT, 4) == 0) { return (uint32_t)(1 + world__draw(world, DICE_SEGMENT, most)); }
     return (uint32_t)most;
 }
@@ -471,7 +473,10 @@ static void start_recv(struct world *world, struct op *op)
 
 /* ---- listening and accepting ---- */
 
-static bool same_ip(const struct port_address *a, const struct port_address *b) { return memcmp(a->ip, b->ip, 16) == 0; }
+static bool same_ip(const struct port_address *a, const struct port_address *b)
+{
+    return memcmp(a->ip, b->ip, 16) == 0;
+}
 
 /* Who listens for what comes to `address` of this node. */
 static struct group *group_for(const struct node *node, const struct port_address *address)
@@ -496,7 +501,8 @@ static struct group *group_create(struct node *node, const struct port_address *
 
 static bool has_binding_of(const struct group *group, const struct shard *shard)
 {
-    for (struct base_link *at = base_list_first(&group->bindings); at != NULL; at = base_list_next(&group->bindings, at)) {
+    for (struct base_link *at = base_list_first(&group->bindings); at != NULL;
+         at = base_list_next(&group->bindings, at)) {
         if (BASE_ITEM(at, struct binding, in_group)->shard == shard) { return true; }
     }
     return false;
@@ -557,7 +563,8 @@ static struct op *pick_accept(struct world *world, struct group *group)
 {
     uint32_t ready_count = 0;
     struct op *picked = NULL;
-    for (struct base_link *at = base_list_first(&group->bindings); at != NULL; at = base_list_next(&group->bindings, at)) {
+    for (struct base_link *at = base_list_first(&group->bindings); at != NULL;
+         at = base_list_next(&group->bindings, at)) {
         struct binding *binding = BASE_ITEM(at, struct binding, in_group);
         if (base_list_is_empty(&binding->accepts)) { continue; }
         ready_count += 1;

@@ -84,8 +84,8 @@ static enum names_what names_what(enum port_effect_kind kind)
     return NAMES_NOTHING;
 }
 
-static void print_id(struct world *world, enum port_effect_kind kind, struct port_conn conn, struct port_listener listener,
-                     struct port_file file)
+static void print_id(struct world *world, enum port_effect_kind kind, struct port_conn conn,
+                     struct port_listener listener, struct port_file file)
 {
     switch (names_what(kind)) {
     case NAMES_LISTENER:
@@ -97,7 +97,8 @@ static void print_id(struct world *world, enum port_effect_kind kind, struct por
     }
 }
 
-void world__trace_event(struct world *world, const struct shard *shard, const struct port_event *event, struct base_slice payload)
+void world__trace_event(struct world *world, const struct shard *shard, const struct port_event *event,
+                        struct base_slice payload)
 {
     head(world, shard, "<");
     (void)fprintf(world->trace, "%s", port_event_name(event->kind));

@@ -15,7 +15,8 @@
 
 /* ---- failures and observers ---- */
 
-static void add_failure(struct world *world, uint32_t node, uint32_t shard, const char *format, va_list arguments)
+__attribute__((format(printf, 4, 0))) static void add_failure(struct world *world, uint32_t node, uint32_t shard,
+                                                              const char *format, va_list arguments)
 {
     char words[512];
     (void)vsnprintf(words, sizeof words, format, arguments); /* cut when too long: still tells what broke */
@@ -61,17 +62,19 @@ void world_observe(struct world *world, const struct world_observer *observer)
     world->observer_count += 1;
 }
 
-#define OBSERVE(world, member, ...)                                                                                    \
-    for (uint32_t observer_at = 0; observer_at < (world)->observer_count; observer_at++) {                             \
-        const struct world_observer *observer = &(world)->observers[observer_at];                                      \
-        if (observer->member != NULL) { observer->member(observer->context, __VA_ARGS__); }                            \
+#define OBSERVE(world, member, ...)                                                         \
+    for (uint32_t observer_at = 0; observer_at < (world)->observer_count; observer_at++) {  \
+        const struct world_observer *observer = &(world)->observers[observer_at];           \
+        if (observer->member != NULL) { observer->member(observer->context, __VA_ARGS__); } \
     }
 
 /* ---- a node's clocks ---- */
 
 static uint64_t with_drift(const struct node *node, uint64_t span_ns)
 {
-    int64_t drift_ns = (int64_t)(span_ns / 1000000) * node->drift_ppm;
+    int64_t drift_ns =
+        (int64_t)(span_ns / 1000000) * node->drift_ppm +
+        (int64_t)(span_ns % 1000000) * node->drift_ppm / 1000000; /* in two parts: no overflow, no step back */
     return (uint64_t)((int64_t)span_ns + drift_ns);
 }
 
@@ -239,7 +242,10 @@ static void send_message(struct world *world, struct shard *from, const struct p
     post(world, &from->node->shards[sent->to], sent, from->index, (uint16_t)from->index);
 }
 
-static bool is_note(enum port_effect_kind kind) { return kind == PORT_LOG || kind == PORT_READY || kind == PORT_STOPPED; }
+static bool is_note(enum port_effect_kind kind)
+{
+    return kind == PORT_LOG || kind == PORT_READY || kind == PORT_STOPPED;
+}
 
 /* True: the node goes down before this effect. */
 static bool crashes_here(struct world *world, struct node *node, const struct port_effect *effect)
@@ -314,7 +320,8 @@ static void shard_fire(struct world *world, struct timer *timer)
     world->was_seen = true;
     world->stepping_node = node->index;
     world->stepping_shard = shard->index;
-    world->hash = port_hash_event(base_hash_u64(world->hash ^ world->now_ns), node->index, shard->index, &event, payload);
+    world->hash =
+        port_hash_event(base_hash_u64(world->hash ^ world->now_ns), node->index, shard->index, &event, payload);
     if (world->trace != NULL) { world__trace_event(world, shard, &event, payload); }
     OBSERVE(world, on_event, node->index, shard->index, &event, payload, shard->machine);
     port_out_begin(&world->out);
@@ -322,7 +329,8 @@ static void shard_fire(struct world *world, struct timer *timer)
     shard->alarm_ns = world->out.alarm_ns;
     shard->wants_turn = world->out.wants_turn;
     shard->wants_continue = world->out.wants_continue;
-    shard->free_at_ns = world->now_ns + world__between(world, DICE_STEP, world->knobs.step_cost_min_ns, world->knobs.step_cost_max_ns);
+    shard->free_at_ns =
+        world->now_ns + world__between(world, DICE_STEP, world->knobs.step_cost_min_ns, world->knobs.step_cost_max_ns);
     slow_down(world, shard);
     OBSERVE(world, on_step, node->index, shard->index, &world->out, shard->machine);
     carry_out(world, shard);
@@ -376,7 +384,8 @@ static void boot(struct world *world, struct node *node)
     node->clock_zero_ns = world->now_ns;
     node->clock_offset_ns = WORLD_S + world__draw(world, DICE_BOOT, 1000 * WORLD_S);
     uint64_t drift_max_ppm = world->knobs.drift_max_ppm;
-    node->drift_ppm = drift_max_ppm == 0 ? 0 : (int64_t)world__draw(world, DICE_BOOT, 2 * drift_max_ppm + 1) - (int64_t)drift_max_ppm;
+    node->drift_ppm =
+        drift_max_ppm == 0 ? 0 : (int64_t)world__draw(world, DICE_BOOT, 2 * drift_max_ppm + 1) - (int64_t)drift_max_ppm;
     for (uint32_t i = 0; i < node->spec.shard_count; i++) { boot_shard(world, node, i); }
     node->state = WORLD_UP;
     world__trace_note(world, node->index, "boot");
@@ -449,7 +458,8 @@ static void check_stopped(struct world *world, struct node *node)
 {
     for (uint32_t i = 0; i < node->spec.shard_count; i++) {
         struct shard *shard = &node->shards[i];
-        for (struct base_link *link = base_list_first(&shard->ops); link != NULL; link = base_list_next(&shard->ops, link)) {
+        for (struct base_link *link = base_list_first(&shard->ops); link != NULL;
+             link = base_list_next(&shard->ops, link)) {
             struct op *op = BASE_ITEM(link, struct op, in_shard);
             world__breach(world, shard, "I25: stopped while %s token=%llu was outstanding",
                           port_effect_name(op->effect.kind), (unsigned long long)op->effect.token);
@@ -500,7 +510,8 @@ static void second_fire(struct world *world, struct timer *timer)
     if (world->node_count > 1 && world__hit(world, WORLD_NET_PARTITION)) {
         struct heal *heal = world__alloc(sizeof *heal);
         heal->from = (uint32_t)world__draw(world, DICE_SECOND, world->node_count);
-        heal->to = (heal->from + 1 + (uint32_t)world__draw(world, DICE_SECOND, world->node_count - 1)) % world->node_count;
+        heal->to =
+            (heal->from + 1 + (uint32_t)world__draw(world, DICE_SECOND, world->node_count - 1)) % world->node_count;
         world_block(world, heal->from, heal->to, true);
         base_list_push_back(&world->heals, &heal->in_world);
         world__timer_set(world, &heal->timer, world->now_ns + 4 * world__slow_ns(world, DICE_SECOND), heal_fire);
@@ -760,7 +771,8 @@ static void calm_node(struct world *world, struct node *node)
     for (uint32_t i = 0; i < node->spec.disk_count; i++) { node->disks[i].stalled_until_ns = 0; }
     if (node->state == WORLD_DOWN && node->boot_count > 0) { boot(world, node); }
     for (uint32_t i = 0; i < node->spec.shard_count; i++) {
-        node->shards[i].free_at_ns = base_min_u64(node->shards[i].free_at_ns, world->now_ns + world->knobs.step_cost_max_ns);
+        node->shards[i].free_at_ns =
+            base_min_u64(node->shards[i].free_at_ns, world->now_ns + world->knobs.step_cost_max_ns);
         plan(world, &node->shards[i]);
     }
 }
@@ -788,7 +800,9 @@ uint32_t world_outstanding(const struct world *world, uint32_t node)
 {
     const struct node *seen = node_at(world, node);
     uint32_t count = 0;
-    for (uint32_t i = 0; i < seen->spec.shard_count && seen->state == WORLD_UP; i++) { count += seen->shards[i].ops.count; }
+    for (uint32_t i = 0; i < seen->spec.shard_count && seen->state == WORLD_UP; i++) {
+        count += seen->shards[i].ops.count;
+    }
     return count;
 }
 

@@ -46,15 +46,15 @@
 #include "base/base.h"
 #include "port/port.h"
 
-#define WORLD_SHARDS_MAX 8
-#define WORLD_DISKS_MAX 8
-#define WORLD_NODES_MAX 250
+#define WORLD_SHARDS_MAX    8
+#define WORLD_DISKS_MAX     8
+#define WORLD_NODES_MAX     250
 #define WORLD_OBSERVERS_MAX 8
-#define WORLD_NONE UINT32_MAX
+#define WORLD_NONE          UINT32_MAX
 
 #define WORLD_US UINT64_C(1000)
 #define WORLD_MS UINT64_C(1000000)
-#define WORLD_S UINT64_C(1000000000)
+#define WORLD_S  UINT64_C(1000000000)
 
 struct world;
 
@@ -62,44 +62,44 @@ struct world;
 
 enum world_fault {
     /* network; an opportunity is in brackets */
-    WORLD_NET_CUT = 0,     /* [segment] a few bytes only, so that frames are cut anywhere */
-    WORLD_NET_SLOW,        /* [segment] a long delay */
-    WORLD_NET_STALL,       /* [segment] the direction stands still for a while: a slow reader's path */
-    WORLD_NET_RESET,       /* [segment] the connection is reset, after part of the segment */
-    WORLD_NET_SHORT_RECV,  /* [recv] fewer bytes than there are */
-    WORLD_NET_SMALL_BUFFER,/* [connection] socket buffers of a few hundred bytes: senders block and drain in pieces */
-    WORLD_NET_REFUSE,      /* [connect] refused */
-    WORLD_NET_TIMEOUT,     /* [connect] times out */
-    WORLD_NET_RESOLVE,     /* [resolve] name not known */
-    WORLD_NET_HALF_OPEN,   /* [connection of a crashed node] the peer is not told */
-    WORLD_NET_NO_HANDLES,  /* [connect, accept] out of descriptors */
-    WORLD_NET_PARTITION,   /* [about once a second] one direction between two nodes blocked for a while */
+    WORLD_NET_CUT = 0,      /* [segment] a few bytes only, so that frames are cut anywhere */
+    WORLD_NET_SLOW,         /* [segment] a long delay */
+    WORLD_NET_STALL,        /* [segment] the direction stands still for a while: a slow reader's path */
+    WORLD_NET_RESET,        /* [segment] the connection is reset, after part of the segment */
+    WORLD_NET_SHORT_RECV,   /* [recv] fewer bytes than there are */
+    WORLD_NET_SMALL_BUFFER, /* [connection] socket buffers of a few hundred bytes: senders block and drain in pieces */
+    WORLD_NET_REFUSE,       /* [connect] refused */
+    WORLD_NET_TIMEOUT,      /* [connect] times out */
+    WORLD_NET_RESOLVE,      /* [resolve] name not known */
+    WORLD_NET_HALF_OPEN,    /* [connection of a crashed node] the peer is not told */
+    WORLD_NET_NO_HANDLES,   /* [connect, accept] out of descriptors */
+    WORLD_NET_PARTITION,    /* [about once a second] one direction between two nodes blocked for a while */
     /* disk */
-    WORLD_DISK_SLOW,       /* [file operation] a long delay */
-    WORLD_DISK_STALL,      /* [file operation] the disk stands still; an ON_SHARD write then holds its shard */
-    WORLD_DISK_LATE,       /* [ON_SHARD operation] not at once, but as if ON_DISK */
-    WORLD_DISK_SHORT_READ, /* [read] */
-    WORLD_DISK_SHORT_WRITE,/* [write] */
-    WORLD_DISK_EIO_READ,   /* [read] */
-    WORLD_DISK_EIO_WRITE,  /* [write, truncate, allocate] maybe part of it was done */
-    WORLD_DISK_EIO_SYNC,   /* [sync] fails; what it should have covered stays readable and clean until a crash brings old bytes back */
-    WORLD_DISK_EIO_BACK,   /* [write] write-back fails in the background: as above, and the next sync says so, once */
-    WORLD_DISK_EIO_NAME,   /* [open, rename, unlink, make, remove, sync of a directory] */
-    WORLD_DISK_EIO_LIST,   /* [list] */
-    WORLD_DISK_NO_SPACE,   /* [write, allocate, open that creates, make] */
-    WORLD_DISK_NO_HANDLES, /* [open] */
-    WORLD_DISK_LOST_WRITE, /* [write] never reaches the disk, though synced. Not in the swarm. */
-    WORLD_DISK_MISDIRECTED,/* [write] reaches the disk somewhere else in the file. Not in the swarm. */
-    WORLD_DISK_LOST_NAME,  /* [rename] never reaches the disk, though synced. Not in the swarm. */
-    WORLD_DISK_SYNC_LIES,  /* [sync] covers nothing and says so never. Not in the swarm. */
-    WORLD_DISK_ROT,        /* [crash] one bit of what is durable flips. Not in the swarm; or world_rot. */
+    WORLD_DISK_SLOW,        /* [file operation] a long delay */
+    WORLD_DISK_STALL,       /* [file operation] the disk stands still; an ON_SHARD write then holds its shard */
+    WORLD_DISK_LATE,        /* [ON_SHARD operation] not at once, but as if ON_DISK */
+    WORLD_DISK_SHORT_READ,  /* [read] */
+    WORLD_DISK_SHORT_WRITE, /* [write] */
+    WORLD_DISK_EIO_READ,    /* [read] */
+    WORLD_DISK_EIO_WRITE,   /* [write, truncate, allocate] maybe part of it was done */
+    WORLD_DISK_EIO_SYNC, /* [sync] fails; what it should have covered stays readable and clean until a crash brings old bytes back */
+    WORLD_DISK_EIO_BACK,    /* [write] write-back fails in the background: as above, and the next sync says so, once */
+    WORLD_DISK_EIO_NAME,    /* [open, rename, unlink, make, remove, sync of a directory] */
+    WORLD_DISK_EIO_LIST,    /* [list] */
+    WORLD_DISK_NO_SPACE,    /* [write, allocate, open that creates, make] */
+    WORLD_DISK_NO_HANDLES,  /* [open] */
+    WORLD_DISK_LOST_WRITE,  /* [write] never reaches the disk, though synced. Not in the swarm. */
+    WORLD_DISK_MISDIRECTED, /* [write] reaches the disk somewhere else in the file. Not in the swarm. */
+    WORLD_DISK_LOST_NAME,   /* [rename] never reaches the disk, though synced. Not in the swarm. */
+    WORLD_DISK_SYNC_LIES,   /* [sync] covers nothing and says so never. Not in the swarm. */
+    WORLD_DISK_ROT,         /* [crash] one bit of what is durable flips. Not in the swarm; or world_rot. */
     /* nodes */
-    WORLD_CRASH_POWER,     /* [effect of a node with disks] the power goes: only what the disk kept remains */
-    WORLD_CRASH_PROCESS,   /* [effect of a node with disks] the process dies: the page cache remains */
-    WORLD_SHARD_SLOW,      /* [step] a shard pauses */
-    WORLD_NODE_PAUSE,      /* [step] all shards of the node pause */
-    WORLD_MESSAGE_LATE,    /* [message between shards] a long delay */
-    WORLD_CLOCK_STEP,      /* [about once a second, per node] the wall clock moves, by years at times. Not in the swarm. */
+    WORLD_CRASH_POWER,   /* [effect of a node with disks] the power goes: only what the disk kept remains */
+    WORLD_CRASH_PROCESS, /* [effect of a node with disks] the process dies: the page cache remains */
+    WORLD_SHARD_SLOW,    /* [step] a shard pauses */
+    WORLD_NODE_PAUSE,    /* [step] all shards of the node pause */
+    WORLD_MESSAGE_LATE,  /* [message between shards] a long delay */
+    WORLD_CLOCK_STEP, /* [about once a second, per node] the wall clock moves, by years at times. Not in the swarm. */
     /* what became of things at a power cut: counted, no rate of their own */
     WORLD_KEPT_WRITE,      /* an unsynced write was kept */
     WORLD_LOST_WRITE,      /* lost */
@@ -108,10 +108,10 @@ enum world_fault {
     WORLD_SIZE_ONLY_WRITE, /* the size was kept, the bytes were not: zeros */
     WORLD_KEPT_TRUNCATE,
     WORLD_LOST_TRUNCATE,
-    WORLD_KEPT_NAME,       /* an unsynced create, rename, unlink or directory was kept */
+    WORLD_KEPT_NAME, /* an unsynced create, rename, unlink or directory was kept */
     WORLD_LOST_NAME,
-    WORLD_OLD_BYTES,       /* bytes of a failed sync or failed write-back fell back to what was there before */
-    WORLD_CRASH_MID_STEP,  /* a crash came after some, not all, effects of a step */
+    WORLD_OLD_BYTES,      /* bytes of a failed sync or failed write-back fell back to what was there before */
+    WORLD_CRASH_MID_STEP, /* a crash came after some, not all, effects of a step */
     WORLD_FAULT_COUNT
 };
 
@@ -120,14 +120,14 @@ enum world_keep {
     WORLD_KEEP_ANY = 0, /* one of those below, drawn at each crash */
     WORLD_KEEP_NOTHING,
     WORLD_KEEP_ALL,
-    WORLD_KEEP_EACH,    /* each write and name for itself: kept, lost, torn */
-    WORLD_KEEP_PREFIX,  /* in order up to a point, per file and directory; the one at the point torn */
+    WORLD_KEEP_EACH,   /* each write and name for itself: kept, lost, torn */
+    WORLD_KEEP_PREFIX, /* in order up to a point, per file and directory; the one at the point torn */
 };
 
 struct world_knobs {
     uint32_t rate_ppm[WORLD_FAULT_COUNT];
-    uint64_t net_delay_min_ns, net_delay_max_ns;         /* one way */
-    uint64_t disk_delay_min_ns, disk_delay_max_ns;       /* read, write, name */
+    uint64_t net_delay_min_ns, net_delay_max_ns;   /* one way */
+    uint64_t disk_delay_min_ns, disk_delay_max_ns; /* read, write, name */
     uint64_t sync_delay_min_ns, sync_delay_max_ns;
     uint64_t message_delay_min_ns, message_delay_max_ns; /* between shards */
     uint64_t step_cost_min_ns, step_cost_max_ns;         /* virtual time a step takes; min > 0 */
@@ -141,20 +141,24 @@ struct world_knobs {
     uint64_t disk_capacity_bytes; /* per disk; 0: no limit */
     uint64_t file_max_bytes;      /* past it: PORT_NO_SPACE */
     enum world_keep keep;
-    uint64_t restart_delay_max_ns; /* a node crashed by a fault or by crash_at_effect comes back by itself within this; 0: never */
-    uint64_t crash_at_effect;      /* 0: none. The n-th effect (from 1) of nodes with disks is the first that is not carried out:
+    uint64_t
+        restart_delay_max_ns; /* a node crashed by a fault or by crash_at_effect comes back by itself within this; 0: never */
+    uint64_t
+        crash_at_effect; /* 0: none. The n-th effect (from 1) of nodes with disks is the first that is not carried out:
                                       that node's power goes just before it. See world_effects. */
-    uint64_t drift_max_ppm;        /* of monotonic clocks, each node its own; 0: none */
+    uint64_t drift_max_ppm; /* of monotonic clocks, each node its own; 0: none */
     int64_t wall_start_ms;
-    bool checks_lent;              /* checksum lent bytes when asked and when done */
-    bool checks_stopped;           /* at PORT_STOPPED of all shards of a node every id and effect must be back */
+    bool checks_lent;    /* checksum lent bytes when asked and when done */
+    bool checks_stopped; /* at PORT_STOPPED of all shards of a node every id and effect must be back */
 };
 
-void world_knobs_default(struct world_knobs *knobs);              /* every rate 0 */
-void world_knobs_swarm(struct world_knobs *knobs, uint64_t seed); /* default, then a random subset of faults on, with random rates */
+void world_knobs_default(struct world_knobs *knobs); /* every rate 0 */
+void world_knobs_swarm(struct world_knobs *knobs,
+                       uint64_t seed); /* default, then a random subset of faults on, with random rates */
 /* "net_reset=500" (a fault by its name: its rate in ppm) or "disk_capacity_bytes=1000000", as `name`, `value`. False: no such
  * knob. */
-MUST_USE bool world_knobs_set(struct world_knobs *knobs, const char *name, int64_t value);
+MUST_USE
+bool world_knobs_set(struct world_knobs *knobs, const char *name, int64_t value);
 const char *world_fault_name(enum world_fault fault); /* "net_cut" */
 bool world_fault_is_in_swarm(enum world_fault fault);
 void world_knobs_print(const struct world_knobs *knobs, FILE *to); /* "name=value" per line, rates of 0 left out */
@@ -166,8 +170,8 @@ struct world_boot {
     uint32_t shard;
     uint32_t shard_count;
     uint32_t disk_count;
-    uint32_t boot_count; /* 1 at the first */
-    uint64_t seed;       /* another one at each boot of each shard: for the machine's dice */
+    uint32_t boot_count;         /* 1 at the first */
+    uint64_t seed;               /* another one at each boot of each shard: for the machine's dice */
     struct port_address address; /* of the node, port 0 */
     struct base_region region;   /* zero-filled, 4096-aligned; the world's, until destroy */
 };
@@ -219,12 +223,15 @@ void world_post(struct world *world, uint32_t node, uint32_t shard, const struct
 
 /* ---- disasters on demand --------------------------------------------------------------------------------------------- */
 
-void world_crash(struct world *world, uint32_t node, enum world_crash kind); /* no-op when it is not up. Between steps, or in an observer (then it takes effect after the step's effects). */
-void world_restart(struct world *world, uint32_t node);                      /* no-op when it is up */
-void world_stop(struct world *world, uint32_t node);                         /* PORT_EVENT_STOP to every shard */
+void world_crash(
+    struct world *world, uint32_t node,
+    enum world_crash
+        kind); /* no-op when it is not up. Between steps, or in an observer (then it takes effect after the step's effects). */
+void world_restart(struct world *world, uint32_t node); /* no-op when it is up */
+void world_stop(struct world *world, uint32_t node);    /* PORT_EVENT_STOP to every shard */
 void world_pause(struct world *world, uint32_t node, uint64_t pause_ns);
-void world_clock_step(struct world *world, uint32_t node, int64_t step_ms);  /* the wall clock */
-void world_wipe(struct world *world, uint32_t node, uint32_t disk);          /* an empty disk; the node is not up */
+void world_clock_step(struct world *world, uint32_t node, int64_t step_ms); /* the wall clock */
+void world_wipe(struct world *world, uint32_t node, uint32_t disk);         /* an empty disk; the node is not up */
 /* Blocks or heals one direction. What is sent waits, as TCP does, until it heals or the sender gives up. */
 void world_block(struct world *world, uint32_t from, uint32_t to, bool is_blocked);
 void world_set_rate(struct world *world, enum world_fault fault, uint32_t rate_ppm);
@@ -242,21 +249,23 @@ void world_calm(struct world *world); /* rates to 0, stalls and pauses over, lin
 struct world_observer {
     void *context;
     /* Before the step. `payload`: what a DONE of RECV, READ or LIST delivered, else empty. `machine` is read only. */
-    void (*on_event)(void *context, uint32_t node, uint32_t shard, const struct port_event *event, struct base_slice payload,
-                     const void *machine);
+    void (*on_event)(void *context, uint32_t node, uint32_t shard, const struct port_event *event,
+                     struct base_slice payload, const void *machine);
     /* After the step, before the effect is carried out; notes (PORT_LOG ...) too. */
     void (*on_effect)(void *context, uint32_t node, uint32_t shard, const struct port_effect *effect);
     void (*on_message)(void *context, uint32_t node, uint32_t shard, const struct port_message *message);
-    void (*on_step)(void *context, uint32_t node, uint32_t shard, const struct port_out *out, const void *machine); /* after the step, before on_effect */
-    void (*on_boot)(void *context, uint32_t node);  /* after `create` of all shards */
+    void (*on_step)(void *context, uint32_t node, uint32_t shard, const struct port_out *out,
+                    const void *machine);                                  /* after the step, before on_effect */
+    void (*on_boot)(void *context, uint32_t node);                         /* after `create` of all shards */
     void (*on_crash)(void *context, uint32_t node, enum world_crash kind); /* before the memory goes */
     void (*on_stopped)(void *context, uint32_t node);
 };
 void world_observe(struct world *world, const struct world_observer *observer); /* copied */
 
-const char *world_failure(const struct world *world);  /* the first; NULL: none */
+const char *world_failure(const struct world *world); /* the first; NULL: none */
 uint32_t world_failures(const struct world *world);
-void world_fail(struct world *world, uint32_t node, const char *format, ...) __attribute__((format(printf, 3, 4))); /* node may be WORLD_NONE */
+void world_fail(struct world *world, uint32_t node, const char *format, ...)
+    __attribute__((format(printf, 3, 4))); /* node may be WORLD_NONE */
 /* The machine being stepped now (for a base_panic_host that names it), or WORLD_NONE. */
 uint32_t world_stepping(const struct world *world, uint32_t *shard_out);
 /* One line per event and effect, until NULL. The file stays the caller's. */
@@ -266,8 +275,12 @@ uint32_t world_outstanding(const struct world *world, uint32_t node); /* effects
 uint32_t world_open_ids(const struct world *world, uint32_t node);    /* connections, listeners and files */
 /* What a machine would read there now / would find after a power cut that keeps nothing. Valid until the next call into
  * the world. False: no such file. */
-MUST_USE bool world_file_view(const struct world *world, uint32_t node, uint32_t disk, const char *path, struct base_slice *bytes_out);
-MUST_USE bool world_file_durable(const struct world *world, uint32_t node, uint32_t disk, const char *path, struct base_slice *bytes_out);
+MUST_USE
+bool world_file_view(const struct world *world, uint32_t node, uint32_t disk, const char *path,
+                     struct base_slice *bytes_out);
+MUST_USE
+bool world_file_durable(const struct world *world, uint32_t node, uint32_t disk, const char *path,
+                        struct base_slice *bytes_out);
 /* Puts a file there, durable, with its directories: what was there before the run. */
 void world_file_put(struct world *world, uint32_t node, uint32_t disk, const char *path, struct base_slice bytes);
 /* Paths of all files of the disk, sorted, one call each. */

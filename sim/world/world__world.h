@@ -43,7 +43,8 @@ struct clock {
     uint64_t next_order;
 };
 
-void world__timer_set(struct world *world, struct timer *timer, uint64_t at_ns, timer_fire *fire); /* moves it when it is set */
+void world__timer_set(struct world *world, struct timer *timer, uint64_t at_ns,
+                      timer_fire *fire); /* moves it when it is set */
 void world__timer_stop(struct world *world, struct timer *timer);
 static inline bool world__timer_is_set(const struct timer *timer) { return timer->place != 0; }
 struct timer *world__timer_pop(struct world *world); /* NULL: none */
@@ -53,21 +54,21 @@ void *world__grow(void *old, size_t size_bytes);
 /* ---- dice ---- */
 
 enum dice_use { /* one stream per use; faults have streams of their own after these */
-    DICE_ORDER = 1,
-    DICE_NET_DELAY,
-    DICE_SEGMENT,
-    DICE_DISK_DELAY,
-    DICE_MESSAGE,
-    DICE_STEP,
-    DICE_BOOT,
-    DICE_KEEP,
-    DICE_PART, /* how much of a short count, of a torn thing */
-    DICE_ACCEPT,
-    DICE_SECOND,
-    DICE_COVER,
-    DICE_USE_COUNT
+                DICE_ORDER = 1,
+                DICE_NET_DELAY,
+                DICE_SEGMENT,
+                DICE_DISK_DELAY,
+                DICE_MESSAGE,
+                DICE_STEP,
+                DICE_BOOT,
+                DICE_KEEP,
+                DICE_PART, /* how much of a short count, of a torn thing */
+                DICE_ACCEPT,
+                DICE_SECOND,
+                DICE_COVER,
+                DICE_USE_COUNT
 };
-uint64_t world__draw(struct world *world, enum dice_use use, uint64_t bound); /* [0, bound) */
+uint64_t world__draw(struct world *world, enum dice_use use, uint64_t bound);                /* [0, bound) */
 uint64_t world__between(struct world *world, enum dice_use use, uint64_t min, uint64_t max); /* both included */
 bool world__hit(struct world *world, enum world_fault fault); /* rolls, and counts when it hits */
 uint64_t world__slow_ns(struct world *world, enum dice_use use);
@@ -88,7 +89,7 @@ struct op { /* an effect without its completion yet */
     struct ready ready;
     struct timer timer;
     struct base_link in_shard;
-    struct base_list *queue; /* NULL: in none */
+    struct base_list *queue;   /* NULL: in none */
     struct base_link in_queue; /* of its id: sends, accepts, writes, held syncs */
     struct shard *shard;
     struct ref *ref; /* NULL: names no id, or a wrong one */
@@ -133,7 +134,8 @@ struct ref_table {
 #define REF_SLOTS_MAX (1u << 22)
 
 void world__effect(struct world *world, struct shard *shard, const struct port_effect *effect);
-void world__op_done(struct world *world, struct op *op, enum port_rc rc, uint64_t count); /* READY: the event comes next in its turn */
+void world__op_done(struct world *world, struct op *op, enum port_rc rc,
+                    uint64_t count); /* READY: the event comes next in its turn */
 void world__op_deliver(struct world *world, struct op *op, struct port_event *event, struct base_slice *payload_out);
 void world__op_free(struct world *world, struct op *op);
 void world__shard_drop(struct world *world, struct shard *shard); /* ops and tables, at a crash or stop */
@@ -176,8 +178,8 @@ struct end { /* one side of a connection */
     enum port_rc error; /* PORT_OK: fine */
     bool saw_end;
     bool sent_end;
-    bool is_closed; /* by its owner, or its owner is gone */
-    bool is_silent; /* its node lost power and nobody was told */
+    bool is_closed;  /* by its owner, or its owner is gone */
+    bool is_silent;  /* its node lost power and nobody was told */
     bool told_reset; /* a closed end answers bytes with one reset */
 };
 
@@ -204,7 +206,8 @@ struct binding { /* one shard's part in it */
 };
 
 void world__net_effect(struct world *world, struct op *op);
-void world__net_close(struct world *world, struct ref *ref); /* conn or listener: outstanding ops done with PORT_CLOSED */
+void world__net_close(struct world *world,
+                      struct ref *ref); /* conn or listener: outstanding ops done with PORT_CLOSED */
 void world__net_free_ref(struct world *world, struct ref *ref);
 void world__net_drop(struct world *world, struct node *node, bool is_power);
 void world__net_destroy(struct world *world);
@@ -260,9 +263,9 @@ struct inode {
     struct base_link in_disk;
     uint32_t refs;
     bool is_dir;
-    bool is_dirty;    /* cached and durable may differ */
-    bool has_error;   /* write-back failed; the next sync says so */
-    bool has_lost;    /* something was dropped by a failed sync or write-back */
+    bool is_dirty;     /* cached and durable may differ */
+    bool has_error;    /* write-back failed; the next sync says so */
+    bool has_lost;     /* something was dropped by a failed sync or write-back */
     uint64_t seq;      /* of the last change */
     uint64_t told_seq; /* of the last change whose completion was delivered */
     /* files */
@@ -289,7 +292,7 @@ struct handle {
     struct ref *ref;
     struct node *node;
     bool can_write;
-    bool is_running; /* the first of `changes` has its timer set */
+    bool is_running;          /* the first of `changes` has its timer set */
     struct base_list changes; /* writes, truncates, allocations, in order */
     struct base_list held_syncs;
     uint32_t syncs_running;
@@ -334,7 +337,8 @@ void world__name_apply(struct inode *dir, const struct name_pend *pend);
 void world__name_pends_free(struct inode *dir);
 struct inode *world__lookup(const struct disk *disk, const char *path, bool in_durable);
 void world__name_effect(struct world *world, struct op *op);
-struct inode *world__make_path(struct disk *disk, const char *path, size_t path_bytes); /* durable; the file at its end */
+struct inode *world__make_path(struct disk *disk, const char *path,
+                               size_t path_bytes); /* durable; the file at its end */
 
 void world__file_effect(struct world *world, struct op *op);
 void world__file_close(struct world *world, struct ref *ref);
@@ -449,13 +453,15 @@ uint64_t world__node_now(const struct world *world, const struct node *node);
 void world__crash_now(struct world *world, struct node *node, enum world_crash kind);
 static inline struct base_prng *world__dice(struct world *world, enum dice_use use) { return &world->dice[use]; }
 /* A breach of port.h by the machine of `shard`. */
-void world__breach(struct world *world, const struct shard *shard, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void world__breach(struct world *world, const struct shard *shard, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 uint64_t world__lent_sum(const struct port_effect *effect);
 void world__shard_stopped(struct world *world, struct shard *shard);
 
 /* ---- trace.c ---- */
 
-void world__trace_event(struct world *world, const struct shard *shard, const struct port_event *event, struct base_slice payload);
+void world__trace_event(struct world *world, const struct shard *shard, const struct port_event *event,
+                        struct base_slice payload);
 void world__trace_effect(struct world *world, const struct shard *shard, const struct port_effect *effect);
 void world__trace_message(struct world *world, const struct shard *shard, const struct port_message *message);
 void world__trace_note(struct world *world, uint32_t node, const char *words);

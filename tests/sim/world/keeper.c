@@ -173,8 +173,9 @@ static void write_rest(struct server *server, struct conn *conn, uint32_t slot, 
     write->file = log_id(server);
     write->where = base_prng_chance(&server->prng, 1, 2) ? PORT_ON_SHARD : PORT_ON_DISK;
     write->position_bytes = conn->position + conn->written;
-    conn->piece = (struct port_piece){
-        .kind = PORT_MEMORY, .at = conn->stored + conn->written, .size_bytes = conn->count - conn->written};
+    conn->piece = (struct port_piece){.kind = PORT_MEMORY,
+                                      .at = conn->stored + conn->written,
+                                      .size_bytes = conn->count - conn->written};
     write->pieces = &conn->piece;
     write->piece_count = 1;
 }
@@ -292,9 +293,7 @@ static void boot_done(struct server *server, const struct port_event *event, str
         if (!is_ok) { server->retry_ns = event->now_ns + 10 * WORLD_MS; }
         return;
     }
-    if (event->done.effect == PORT_OPEN && is_ok) {
-        port_emit(out, PORT_CLOSE_FILE, 5)->file = event->done.file;
-    }
+    if (event->done.effect == PORT_OPEN && is_ok) { port_emit(out, PORT_CLOSE_FILE, 5)->file = event->done.file; }
     server->at += 1;
 }
 
@@ -399,7 +398,8 @@ static void server_step(void *machine, const struct port_event *event, struct po
     }
     if (server->stage != STAGE_STOPPING) { port_alarm(out, server->retry_ns); }
     out->wants_turn = event->kind == PORT_EVENT_DONE;
-    out->wants_continue = out->wants_continue || (event->kind == PORT_EVENT_DONE && base_prng_chance(&server->prng, 1, 8));
+    out->wants_continue =
+        out->wants_continue || (event->kind == PORT_EVENT_DONE && base_prng_chance(&server->prng, 1, 8));
 }
 
 const struct world_machine keeper_machine = {.create = server_create, .step = server_step};
@@ -522,7 +522,9 @@ static void client_step(void *machine, const struct port_event *event, struct po
     case PORT_EVENT_COUNT: break;
     }
     /* Half-open peers never answer: a machine has time-outs of its own, this one a dull one. */
-    if (client->conn.state == CONN_OPEN && client->retry_ns == UINT64_MAX) { client->retry_ns = event->now_ns + 5 * WORLD_S; }
+    if (client->conn.state == CONN_OPEN && client->retry_ns == UINT64_MAX) {
+        client->retry_ns = event->now_ns + 5 * WORLD_S;
+    }
     if (event->kind == PORT_EVENT_ALARM && client->conn.state == CONN_OPEN) { close_conn(&client->conn, 0, out); }
     if (client->is_stopping) {
         close_conn(&client->conn, 0, out);
@@ -570,7 +572,9 @@ static void stop_all(struct world *world)
     bool is_up = true;
     while (is_up && world_now(world) < until_ns && world_step(world)) {
         is_up = false;
-        for (uint32_t i = 0; i < world_node_count(world); i++) { is_up = is_up || world_node_state(world, i) == WORLD_UP; }
+        for (uint32_t i = 0; i < world_node_count(world); i++) {
+            is_up = is_up || world_node_state(world, i) == WORLD_UP;
+        }
     }
     if (is_up) { world_fail(world, WORLD_NONE, "a node does not stop"); }
 }
@@ -590,7 +594,10 @@ void keeper_run(struct keeper_run *run)
                                      .disk_count = 1,
                                      .region_bytes = KEEPER_REGION_BYTES};
     (void)world_add_node(world, &server);
-    struct world_node_spec client = {.machine = &client_machine, .context = &plan, .shard_count = 1, .region_bytes = KEEPER_REGION_BYTES};
+    struct world_node_spec client = {.machine = &client_machine,
+                                     .context = &plan,
+                                     .shard_count = 1,
+                                     .region_bytes = KEEPER_REGION_BYTES};
     for (uint32_t i = 0; i < run->clients; i++) { (void)world_add_node(world, &client); }
     (void)world_run(world, run->until_ns);
     uint64_t echoes_before = plan.echoes;

@@ -15,14 +15,14 @@
 
 #define KEEPER_FILE_MAX_BYTES (1u << 20)
 
-struct keeper_plan {               /* the context of all machines of a run */
+struct keeper_plan { /* the context of all machines of a run */
     struct world *world;
     uint8_t *promised[WORLD_SHARDS_MAX]; /* by position: 1 when it was synced */
     uint64_t promised_end[WORLD_SHARDS_MAX];
-    uint64_t echoes;               /* answers that a client compared */
-    uint64_t wrong;                /* answers that differed, messages out of order, promises broken: must stay 0 */
+    uint64_t echoes; /* answers that a client compared */
+    uint64_t wrong;  /* answers that differed, messages out of order, promises broken: must stay 0 */
     uint64_t turns, continues;
-    uint8_t extra_byte;            /* one byte of one effect: another one gives another hash */
+    uint8_t extra_byte; /* one byte of one effect: another one gives another hash */
 };
 
 extern const struct world_machine keeper_machine;

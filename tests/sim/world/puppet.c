@@ -59,8 +59,10 @@ struct puppet *add_puppet(struct world *world, uint32_t disks)
     struct puppet *puppet = calloc(1, sizeof *puppet);
     assert_non_null(puppet);
     puppet->world = world;
-    puppet->node = world_add_node(world, &(struct world_node_spec){
-                                             .machine = &puppet_machine, .context = puppet, .shard_count = 1, .disk_count = disks});
+    puppet->node = world_add_node(world, &(struct world_node_spec){.machine = &puppet_machine,
+                                                                   .context = puppet,
+                                                                   .shard_count = 1,
+                                                                   .disk_count = disks});
     return puppet;
 }
 
@@ -123,18 +125,25 @@ static struct port_file file_id(uint32_t slot, uint32_t generation)
 
 struct port_effect an_open(uint32_t slot, uint32_t generation, const char *path, uint32_t flags)
 {
-    return (struct port_effect){.kind = PORT_OPEN, .file = file_id(slot, generation), .path = base_slice_text(path), .flags = flags};
+    return (struct port_effect){.kind = PORT_OPEN,
+                                .file = file_id(slot, generation),
+                                .path = base_slice_text(path),
+                                .flags = flags};
 }
 
-struct port_effect a_write(uint32_t slot, uint32_t generation, uint64_t position, const void *bytes, uint64_t size_bytes)
+struct port_effect a_write(uint32_t slot, uint32_t generation, uint64_t position, const void *bytes,
+                           uint64_t size_bytes)
 {
     static struct port_piece pieces[16];
     static uint32_t next;
     struct port_piece *piece = &pieces[next % BASE_ARRAY_COUNT(pieces)];
     next += 1;
     *piece = (struct port_piece){.kind = PORT_MEMORY, .at = bytes, .size_bytes = size_bytes};
-    return (struct port_effect){
-        .kind = PORT_WRITE, .file = file_id(slot, generation), .position_bytes = position, .pieces = piece, .piece_count = 1};
+    return (struct port_effect){.kind = PORT_WRITE,
+                                .file = file_id(slot, generation),
+                                .position_bytes = position,
+                                .pieces = piece,
+                                .piece_count = 1};
 }
 
 struct port_effect of_file(enum port_effect_kind kind, uint32_t slot, uint32_t generation)
@@ -191,7 +200,8 @@ void given_connection(struct puppet *server, struct puppet *client)
 {
     struct port_listener listener = {.slot = 0, .generation = 1};
     struct port_address address = world_address(server->world, server->node, 9092);
-    expect_rc(do_it(server, (struct port_effect){.kind = PORT_LISTEN, .listener = listener, .address = address}), PORT_OK);
+    expect_rc(do_it(server, (struct port_effect){.kind = PORT_LISTEN, .listener = listener, .address = address}),
+              PORT_OK);
     struct port_effect accept = of_conn(PORT_ACCEPT, 1, 1);
     accept.listener = listener;
     uint64_t accepted = ask(server, accept);

@@ -35,9 +35,10 @@ struct puppet {
 
 extern const struct world_machine puppet_machine;
 
-struct puppet *given_puppet(uint64_t seed, const struct world_knobs *knobs); /* a world with one node; knobs NULL: default */
-struct puppet *add_puppet(struct world *world, uint32_t disks);              /* one more node */
-void drop_puppet(struct puppet *puppet);                                     /* with its world */
+struct puppet *given_puppet(uint64_t seed,
+                            const struct world_knobs *knobs);   /* a world with one node; knobs NULL: default */
+struct puppet *add_puppet(struct world *world, uint32_t disks); /* one more node */
+void drop_puppet(struct puppet *puppet);                        /* with its world */
 
 uint64_t ask(struct puppet *puppet, struct port_effect effect);
 uint64_t ask_all(struct puppet *puppet, struct port_effect *effects, uint32_t count); /* one step; the first token */
@@ -47,7 +48,8 @@ struct port_event do_it(struct puppet *puppet, struct port_effect effect);
 void crash_and_restart(struct puppet *puppet, enum world_crash kind);
 
 struct port_effect an_open(uint32_t slot, uint32_t generation, const char *path, uint32_t flags);
-struct port_effect a_write(uint32_t slot, uint32_t generation, uint64_t position, const void *bytes, uint64_t size_bytes); /* one at a time */
+struct port_effect a_write(uint32_t slot, uint32_t generation, uint64_t position, const void *bytes,
+                           uint64_t size_bytes); /* one at a time */
 struct port_effect of_file(enum port_effect_kind kind, uint32_t slot, uint32_t generation);
 struct port_effect of_conn(enum port_effect_kind kind, uint32_t slot, uint32_t generation);
 struct port_effect by_name(enum port_effect_kind kind, const char *path);

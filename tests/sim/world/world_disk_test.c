@@ -245,7 +245,7 @@ static void after_a_failed_sync_old_bytes_come_back_at_the_power_cut(void **stat
         world_set_rate(p->world, WORLD_DISK_EIO_SYNC, 1000000);
         expect_rc(do_it(p, of_file(PORT_SYNC, 0, 1)), PORT_IO);
         world_set_rate(p->world, WORLD_DISK_EIO_SYNC, 0);
-        expect_holds(p, "a", "new");                             /* readable and clean */
+        expect_holds(p, "a", "new");                            /* readable and clean */
         expect_rc(do_it(p, of_file(PORT_SYNC, 0, 1)), PORT_OK); /* nothing left to do, it says */
         crash_and_restart(p, WORLD_POWER);
         if (holds(p, "a", "old", 3)) {

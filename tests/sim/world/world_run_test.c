@@ -30,7 +30,8 @@ static struct keeper_run a_run(uint64_t seed, const struct world_knobs *knobs)
 static void expect_sound(const struct keeper_run *run)
 {
     if (run->failure[0] != '\0' || run->wrong > 0) {
-        fail_msg("seed %llu: %s, %llu wrong", (unsigned long long)run->seed, run->failure, (unsigned long long)run->wrong);
+        fail_msg("seed %llu: %s, %llu wrong", (unsigned long long)run->seed, run->failure,
+                 (unsigned long long)run->wrong);
     }
 }
 
@@ -130,14 +131,19 @@ static void every_fault_of_the_swarm_is_met_and_promises_are_kept(void **state)
         struct keeper_run run = a_run(seed, &knobs);
         keeper_run(&run);
         expect_sound(&run);
-        if (run.echoes_calm == 0) { fail_msg("seed %llu: no progress once faults were over", (unsigned long long)seed); }
+        if (run.echoes_calm == 0) {
+            fail_msg("seed %llu: no progress once faults were over", (unsigned long long)seed);
+        }
         echoes += run.echoes;
         for (uint32_t i = 0; i < WORLD_FAULT_COUNT; i++) { hits[i] += run.hits[i]; }
     }
     for (uint32_t i = 0; i < WORLD_FAULT_COUNT; i++) {
-        bool is_due = world_fault_is_in_swarm((enum world_fault)i) || (i >= WORLD_KEPT_WRITE && i != WORLD_KEPT_TRUNCATE && i != WORLD_LOST_TRUNCATE);
+        bool is_due = world_fault_is_in_swarm((enum world_fault)i) ||
+                      (i >= WORLD_KEPT_WRITE && i != WORLD_KEPT_TRUNCATE && i != WORLD_LOST_TRUNCATE);
         if (is_due && hits[i] == 0) { fail_msg("%s was never met", world_fault_name((enum world_fault)i)); }
-        if (getenv("WORLD_TABLE") != NULL) { print_message("%-18s %llu\n", world_fault_name((enum world_fault)i), (unsigned long long)hits[i]); }
+        if (getenv("WORLD_TABLE") != NULL) {
+            print_message("%-18s %llu\n", world_fault_name((enum world_fault)i), (unsigned long long)hits[i]);
+        }
     }
     assert_true(echoes > 0);
 }
@@ -146,7 +152,8 @@ static void every_fault_of_the_swarm_is_met_and_promises_are_kept(void **state)
 static void lies_of_the_disk_are_seen_as_broken_promises(void **state)
 {
     (void)state;
-    static const enum world_fault lies[] = {WORLD_DISK_LOST_WRITE, WORLD_DISK_SYNC_LIES, WORLD_DISK_ROT, WORLD_DISK_MISDIRECTED};
+    static const enum world_fault lies[] = {WORLD_DISK_LOST_WRITE, WORLD_DISK_SYNC_LIES, WORLD_DISK_ROT,
+                                            WORLD_DISK_MISDIRECTED};
     for (size_t i = 0; i < BASE_ARRAY_COUNT(lies); i++) {
         uint32_t seen = 0;
         for (uint64_t seed = 1; seed <= 20; seed++) {
@@ -224,7 +231,8 @@ static void events_per_second_are_told(void **state)
     keeper_run(&run);
     double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
     expect_sound(&run);
-    print_message("%llu events in %.3f s: %.0f events/s\n", (unsigned long long)run.events, seconds, (double)run.events / seconds);
+    print_message("%llu events in %.3f s: %.0f events/s, hash %016llx\n", (unsigned long long)run.events, seconds,
+                  (double)run.events / seconds, (unsigned long long)run.hash); /* the same under every compiler */
 }
 
 int main(void)
