@@ -1,0 +1,294 @@
+/* plog.h: the partition logs of one shard on one disk: segments, indexes, recovery, producer state, epochs, reads.
+ *
+ * Room    core/plog. Uses base, port, record, codec.
+ * Owns    its logs, their open files and the bytes in flight to them. Memory from the arena at create and blocks of `pages`.
+ * Time    events carry it; the machine keeps no second clock.
+ * Limits  struct plog_config. Steps: no call emits more than PLOG_EFFECTS_MAX effects; what is left goes on at
+ *         plog_turn / plog_continue, at most config.step_max items of work each.
+ *
+ * THE LIFE OF AN APPEND (synced topic)
+ *
+ *   plog_append: QUEUED --plog_turn--> WRITING --write done--> [>= config.inline_bytes_max: SYNCING --segment synced-->]
+ *     --> PLOG_OUT_RUN leaves: JOURNALLING --plog_journalled--> DURABLE: the watermark moves, PLOG_OUT_SYNCED leaves.
+ *
+ *   All appends that wait for a log when its turn comes are one round: offsets are assigned then (densely, in the order of
+ *   plog_append), sequences are judged then, and the round is one write. At most one round of a log is being written; rounds
+ *   go to the journal in offset order; later rounds may be written while earlier ones are journalled.
+ *   A write that fails or stays short for good fails its round: the file is cut back, producer state is as before the round,
+ *   nothing of it is visible or journalled, and the log takes the next append as if it had not been (KAFKA-10778, 17181).
+ *   A page-cache topic has no RUN: written is DURABLE at once, for the watermark's purposes.
+ *   The journal failed (plog_disk_failed): nothing is acknowledged again; what was in flight fails as PLOG_STORAGE.
+ *
+ * THE JOURNAL'S SIDE is carried by broker: plog names no journal. PLOG_OUT_RUN and PLOG_OUT_CHANGE are what must be journalled,
+ * in the order they leave; plog_restore and plog_replay bring it back.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef PLOG_PLOG_H
+#define PLOG_PLOG_H
+
+#include "base/base.h"
+#include "port/port.h"
+
+struct plog;
+
+/* Every token that plog gives to the world has this in its top byte, so that broker can route completions. */
+#define PLOG_TOKEN_ROOM  ((uint64_t)0x50)
+#define PLOG_EFFECTS_MAX 16
+
+struct plog_config {
+    uint32_t shard; /* for file ids */
+    uint32_t disk;
+    uint32_t logs_max;
+    uint32_t segments_max; /* of all logs */
+    uint32_t appends_max;  /* in flight, of all logs */
+    uint32_t reads_max;    /* in flight, leases included */
+    uint32_t
+        producers_max; /* producer states, of all logs; the one unused longest makes room (never one with work in flight) */
+    uint32_t files_max;       /* open at once (>= 8); files are opened on demand and closed when not used recently */
+    uint32_t file_slot_first; /* file ids of this machine have slots [file_slot_first, file_slot_first + files_max) */
+    uint32_t
+        inline_bytes_max; /* runs below this have their bytes journalled; larger ones are synced in their own file first */
+    uint32_t step_max;    /* items of work per plog_turn / plog_continue; 1 in tests */
+    uint64_t producer_expiry_ms;
+    uint64_t retention_check_ms; /* log.retention.check.interval.ms; 0: 300000 */
+    bool is_check_slow;
+};
+
+struct plog_log_config {    /* of one log; may change at run time (plog_configure) */
+    uint64_t segment_bytes; /* Kafka segment.bytes */
+    uint64_t
+        segment_ms; /* segment.ms: by the first record's timestamp, or by wall time of creation where there is none */
+    uint32_t index_interval_bytes;
+    uint32_t index_bytes_max; /* segment.index.bytes: a full index rolls */
+    int64_t retention_ms;     /* -1: for ever */
+    int64_t retention_bytes;  /* -1: no limit */
+    uint64_t delete_delay_ms; /* file.delete.delay.ms */
+    bool is_page_cache;       /* weir.durability */
+    uint64_t flush_messages;  /* page-cache topics: flush.messages, flush.ms; UINT64_MAX: never */
+    uint64_t flush_ms;
+    bool is_metadata; /* the cluster metadata log: control batches allowed, never deleted */
+};
+
+struct plog_ref {
+    uint32_t slot;
+    uint32_t generation;
+}; /* a log; generation 0: none */
+
+enum plog_result {
+    PLOG_OK = 0,
+    PLOG_STORAGE,      /* KAFKA_STORAGE_ERROR: the disk or this log failed; for appends that were written: indefinite */
+    PLOG_NO_SPACE,     /* disk full: nothing of it is in the log */
+    PLOG_OFFSET_RANGE, /* below the log's start or above its watermark (reads) */
+    PLOG_DUPLICATE, /* append: a batch already in the log; base_offset is the old one's (KIP-98): success for the client */
+    PLOG_OUT_OF_ORDER,     /* append: OUT_OF_ORDER_SEQUENCE_NUMBER */
+    PLOG_DUPLICATE_OLD,    /* append: DUPLICATE_SEQUENCE_NUMBER: older than the last five batches */
+    PLOG_FENCED,           /* append: INVALID_PRODUCER_EPOCH */
+    PLOG_UNKNOWN_PRODUCER, /* append: UNKNOWN_PRODUCER_ID */
+    PLOG_GONE,             /* the log was deleted meanwhile */
+    PLOG_DAMAGED,          /* the range asked for is damaged: KAFKA_STORAGE_ERROR, the rest of the log works */
+    PLOG_BUSY,             /* no room: try again later */
+};
+
+MUST_USE
+enum base_rc plog_create(struct base_arena *arena, struct base_pages *pages, const struct plog_config *config,
+                         struct plog **plog_out);
+size_t plog_arena_bytes(const struct plog_config *config); /* how much of the arena create takes */
+
+/* ---- logs ---------------------------------------------------------------------------------------------------------- */
+
+/* Makes log `id` known, or finds the one that recovery restored. The directory is `name`-INDEX (name: at most 249 bytes, copied),
+ * made at the first record. Fails BASE_FULL. */
+MUST_USE
+enum base_rc plog_open(struct plog *plog, struct base_part id, struct base_slice name,
+                       const struct plog_log_config *config, int32_t leader_epoch, struct plog_ref *ref_out);
+void plog_configure(struct plog *plog, struct plog_ref ref, const struct plog_log_config *config);
+struct plog_ref plog_find(const struct plog *plog, struct base_part id);
+/* Deletes the log: no new work is taken; what is in flight ends as PLOG_GONE; when the last lease is back its files go.
+ * PLOG_OUT_CHANGE (PLOG_CHANGE_GONE) leaves at once, PLOG_OUT_DELETED when the files are gone. `ref` is dead from now on. */
+void plog_delete(struct plog *plog, struct plog_ref ref, struct port_out *out);
+/* The first log at or after `cursor` (0 first) and the next cursor; false at the end. In slot order. For reconciling with the metadata. */
+bool plog_each(const struct plog *plog, uint32_t *cursor, struct plog_ref *ref_out, struct base_part *id_out);
+
+struct plog_view {
+    struct base_part id;
+    struct base_slice name;
+    int64_t offset_start; /* log start */
+    int64_t offset_end;   /* the next offset to be assigned */
+    int64_t watermark;    /* first offset that may not be read */
+    int32_t leader_epoch;
+    int64_t timestamp_max; /* -1: none */
+    int64_t timestamp_max_offset;
+    uint64_t size_bytes;
+    uint32_t segment_count;
+    bool is_failed;
+    bool is_damaged;
+};
+void plog_view(const struct plog *plog, struct plog_ref ref, struct plog_view *view_out);
+
+/* ---- appending ------------------------------------------------------------------------------------------------------ */
+
+struct plog_append {
+    uint64_t token; /* comes back in PLOG_OUT_WRITTEN / PLOG_OUT_SYNCED / PLOG_OUT_FAILED */
+    uint8_t *
+        batches; /* whole record batches, validated by the caller; borrowed, and written to (base offset, epoch, and for
+                                 log append time the timestamps), until the append's last out */
+    uint32_t size_bytes;
+    int32_t leader_epoch; /* written into the batches */
+    bool is_log_append_time;
+    bool wants_written; /* also answer PLOG_OUT_WRITTEN when written (acks=1) */
+};
+/* Queues an append; the answers come as outs, never from inside. Last out of every append: SYNCED or FAILED.
+ * Fails  BASE_FULL: nothing was taken. Needs the log open and not failed (else PLOG_OUT_FAILED follows). */
+MUST_USE
+enum base_rc plog_append(struct plog *plog, struct plog_ref ref, const struct plog_append *append,
+                         struct port_out *out);
+
+/* ---- reading -------------------------------------------------------------------------------------------------------- */
+
+struct plog_read {
+    uint64_t token;
+    int64_t offset;
+    uint32_t bytes_max;         /* of this read */
+    bool takes_oversized_first; /* a first batch larger than bytes_max is returned whole (KIP-74) */
+    bool is_end_unlimited; /* read to the end of what is written, not to the watermark (followers, metadata replay) */
+};
+/* Finds the file range that starts with the batch holding `offset`: PLOG_OUT_READ follows. At the watermark the range is empty and OK.
+ * A range with bytes is a lease: its file stays as it is until plog_release(lease). Fails BASE_FULL: nothing was taken. */
+MUST_USE
+enum base_rc plog_read(struct plog *plog, struct plog_ref ref, const struct plog_read *read, struct port_out *out);
+/* The same, but the bytes come in a block of `pages` that the caller gives back with base_pages_give (metadata replay, tools). */
+MUST_USE
+enum base_rc plog_read_bytes(struct plog *plog, struct plog_ref ref, const struct plog_read *read,
+                             struct port_out *out);
+void plog_release(struct plog *plog, uint64_t lease, struct port_out *out);
+
+/* The first record with timestamp >= `timestamp_ms` below the watermark: PLOG_OUT_TIME follows (offset -1: none).
+ * Exact per record, in compressed batches too. */
+MUST_USE
+enum base_rc plog_find_time(struct plog *plog, struct plog_ref ref, uint64_t token, int64_t timestamp_ms,
+                            struct port_out *out);
+/* The end offset of `epoch` as OffsetForLeaderEpoch answers it: the largest epoch <= asked, and where the next one starts. (-1,-1): unknown. */
+void plog_epoch_end(const struct plog *plog, struct plog_ref ref, int32_t epoch, int32_t *epoch_out,
+                    int64_t *offset_end_out);
+
+/* DeleteRecords and retention: the log start moves to `offset` (not above the watermark), whole segments below go.
+ * PLOG_OUT_STARTED with the token follows when it is durable. */
+MUST_USE
+enum base_rc plog_move_start(struct plog *plog, struct plog_ref ref, uint64_t token, int64_t offset,
+                             struct port_out *out);
+
+/* ---- what comes out: pull until false (at most step_max per call of the owner, then ask for a CONTINUE) ----------------- */
+
+enum plog_out_kind {
+    PLOG_OUT_WRITTEN = 0, /* token, base_offset, log_append_time_ms: in the log, not yet durable or visible */
+    PLOG_OUT_SYNCED, /* token, base_offset, log_append_time_ms, result OK or DUPLICATE: durable and visible. The last out of its append. */
+    PLOG_OUT_FAILED, /* token, result. The last out of its append. */
+    PLOG_OUT_READ, /* token, result; offset (asked), file/position_bytes/size_bytes + lease, or block/size_bytes (plog_read_bytes) */
+    PLOG_OUT_TIME,        /* token, result, offset, timestamp_ms, leader_epoch */
+    PLOG_OUT_STARTED,     /* token, result, offset: the new log start */
+    PLOG_OUT_WATERMARK,   /* ref: its watermark, start or health changed since the last one: wake who waits */
+    PLOG_OUT_RUN,         /* to be journalled: run; answer plog_journalled(run_token) */
+    PLOG_OUT_CHANGE,      /* to be journalled: change; answer plog_journalled(run_token) if run_token != 0 */
+    PLOG_OUT_STATE,       /* checkpoint: state block, size_bytes, answer plog_state_taken */
+    PLOG_OUT_STATES_END,  /* checkpoint: all logs have been captured */
+    PLOG_OUT_REPLAYED,    /* the restore or replay asked last for run_token is done: result */
+    PLOG_OUT_RECOVERED,   /* answer to plog_recovery_end */
+    PLOG_OUT_DELETED,     /* id: its files are gone */
+    PLOG_OUT_DISK_FAILED, /* a sync of a segment failed: broker takes the disk off line (plog_disk_failed) */
+    PLOG_OUT_STOPPED,     /* answer to plog_stop: files closed, nothing in flight */
+};
+
+enum plog_change_kind {
+    PLOG_CHANGE_START = 1,
+    PLOG_CHANGE_TRUNCATE = 2,
+    PLOG_CHANGE_GONE = 3,
+    PLOG_CHANGE_SEGMENT = 4,
+    PLOG_CHANGE_EPOCH = 5
+};
+
+struct plog_run {                 /* one write of one log, or a change of its shape: what the journal must keep */
+    enum plog_change_kind change; /* 0: a run of bytes */
+    struct base_part id;
+    int64_t segment_base;
+    uint64_t position_bytes; /* in the segment */
+    int64_t offset_base;     /* run: first offset; START: the new log start; TRUNCATE: the new end */
+    int64_t offset_end;      /* run: one past the last */
+    int32_t leader_epoch;
+    uint32_t crc; /* CRC-32C of the bytes */
+    uint64_t size_bytes;
+    const struct port_piece
+        *pieces; /* the bytes, in memory, when they are to be journalled; NULL: synced in the segment itself.
+                                        Borrowed until plog_journalled */
+    uint32_t piece_count;
+};
+
+struct plog_out {
+    enum plog_out_kind kind;
+    enum plog_result result;
+    uint64_t token;
+    struct plog_ref ref;
+    struct base_part id;
+    int64_t base_offset;
+    int64_t log_append_time_ms; /* -1 unless log append time */
+    int64_t offset;
+    int64_t timestamp_ms;
+    int32_t leader_epoch;
+    int64_t watermark;    /* READ, TIME: as of this answer */
+    int64_t offset_start; /* READ, SYNCED: the log start */
+    struct port_file file;
+    uint64_t position_bytes;
+    uint64_t size_bytes;
+    uint64_t first_batch_bytes; /* READ: of the batch that the range begins with; may be more than size_bytes */
+    uint64_t lease;             /* 0: nothing to release */
+    uint8_t *block;
+    uint64_t run_token;
+    struct plog_run run;
+};
+bool plog_poll(struct plog *plog, struct plog_out *plog_out);
+
+/* ---- events ---------------------------------------------------------------------------------------------------------- */
+
+void plog_done(struct plog *plog, const struct port_event *event,
+               struct port_out *out); /* a completion with PLOG_TOKEN_ROOM */
+void plog_turn(struct plog *plog, const struct port_event *event,
+               struct port_out *out); /* writes what was gathered; asks for CONTINUE if work is left */
+void plog_alarm(struct plog *plog, const struct port_event *event,
+                struct port_out *out); /* segment.ms, retention, producer expiry, flush.ms, file deletion */
+uint64_t plog_next_alarm_ns(const struct plog *plog);
+/* The journal has the run or change: synced (PORT_OK) or failed. */
+void plog_journalled(struct plog *plog, uint64_t run_token, enum port_rc rc, struct port_out *out);
+/* A sync of the disk failed: nothing on it is acknowledged or synced again in this life. */
+void plog_disk_failed(struct plog *plog, struct port_out *out);
+
+/* ---- checkpoint and recovery (the journal's memory of each log is an opaque state block made and read here) -------------- */
+
+/* Captures every log, one after another: quiet for an instant, state encoded, its files synced, then PLOG_OUT_STATE (block owned by
+ * plog until plog_state_taken). After the last PLOG_OUT_STATES_END. A log made or changed meanwhile may be captured or not: replay
+ * from the journal position where the checkpoint began gives the same end either way. */
+void plog_checkpoint(struct plog *plog, struct port_out *out);
+void plog_state_taken(struct plog *plog, struct port_out *out);
+
+/* Recovery, before anything else: states first, then runs and changes in journal order, each answered by PLOG_OUT_REPLAYED before
+ * the next of the same log is given; then plog_recovery_end. `bytes` empty: the run was synced in its segment and is checked there
+ * against its CRC. A run that its state already covers changes nothing. Bytes that are missing or wrong below what was synced are
+ * damage: the log is marked, the range answers PLOG_DAMAGED, nothing is cut. What lies beyond the last run is cut. */
+MUST_USE
+enum base_rc plog_restore(struct plog *plog, struct base_slice state, uint64_t run_token, struct port_out *out);
+MUST_USE
+enum base_rc plog_replay(struct plog *plog, const struct plog_run *run, struct base_slice bytes, uint64_t run_token,
+                         struct port_out *out);
+void plog_recovery_end(struct plog *plog, struct port_out *out);
+/* The log id inside a state block: to find the shard it belongs to. */
+MUST_USE
+enum base_rc plog_state_id(struct base_slice state, struct base_part *id_out);
+/* The journal lost an entry that may have been this log's: whatever of it can't be accounted for is damage. */
+void plog_mark_damaged(struct plog *plog, struct base_part id, struct port_out *out);
+
+/* Clean stop: takes no more work, lets what is in flight end, closes files. Checkpoint first. */
+void plog_stop(struct plog *plog, struct port_out *out);
+
+bool plog_is_sound(const struct plog *plog); /* every invariant of the room that can be seen from memory (CHECK_SLOW) */
+bool plog_is_quiet(const struct plog *plog); /* nothing in flight, no lease out (I25) */
+
+#endif

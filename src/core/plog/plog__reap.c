@@ -1,0 +1,316 @@
+/* plog__reap.c: takes files away: of doomed segments when their delay is over and nobody reads them, and of deleted logs.
+ *
+ * A deleted log's directory is renamed (durably) before any file of it goes, so that a new log of that name never meets it;
+ * what was opened before stays readable for its leases. The journal has the deletion before the rename: a directory is never
+ * missing while something names it. One job at a time.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "plog__.h"
+
+#define NAME_BYTES_MAX 190u /* of a name in a "-delete" directory, so that the whole fits 255 */
+
+static bool has_same_dir(const struct plog__log *a, const struct plog__log *b)
+{
+    return a->dir_bytes == b->dir_bytes && memcmp(a->dir, b->dir, a->dir_bytes) == 0;
+}
+
+bool plog__name_is_free(const struct plog *plog, const struct plog__log *log)
+{
+    for (struct base_link *link = base_list_first(&plog->deleting); link != NULL;
+         link = base_list_next(&plog->deleting, link)) {
+        const struct plog__log *other = BASE_ITEM(link, struct plog__log, reap);
+        if (other->has_dir && !other->is_renamed && has_same_dir(other, log)) { return false; }
+    }
+    return true;
+}
+
+/* After a restart: a live log that has this directory got it when ours had been renamed. */
+static bool is_taken_over(const struct plog *plog, const struct plog__log *log)
+{
+    for (uint32_t slot = 0; slot < plog->log_high; slot++) {
+        if (!base_pool_is_taken(&plog->logs, slot)) { continue; }
+        const struct plog__log *other = plog__log_at(plog, slot);
+        if (!other->is_deleting && other->has_dir && has_same_dir(other, log)) { return true; }
+    }
+    return false;
+}
+
+static void wake_name_waiters(struct plog *plog)
+{
+    if (!plog->has_name_waiters) { return; }
+    plog->has_name_waiters = false;
+    for (uint32_t slot = 0; slot < plog->log_high; slot++) {
+        if (!base_pool_is_taken(&plog->logs, slot)) { continue; }
+        struct plog__log *log = plog__log_at(plog, slot);
+        if (!log->has_dir && log->writing != PLOG__NONE) { plog__task_ready(plog, &log->writer); }
+    }
+}
+
+static void delete_dir(const struct plog__log *log, struct base_text *text)
+{
+    base_text_add_slice(text, base_slice_of(log->name, base_min_size(log->name_bytes, NAME_BYTES_MAX)));
+    base_text_add(text, "-");
+    base_text_add_i64(text, log->id.index);
+    base_text_add(text, ".");
+    for (size_t i = 0; i < sizeof log->id.topic.b; i++) { base_text_add_hex(text, log->id.topic.b[i], 2); }
+    base_text_add(text, "-delete");
+}
+
+static struct port_effect *ask(struct plog *plog, struct port_out *out, enum port_effect_kind kind)
+{
+    struct plog__reap *reap = &plog->reaper;
+    reap->is_asked = true;
+    struct port_effect *effect = plog__emit(plog, out, kind, PLOG__TOKEN_REAP, 0);
+    effect->disk = plog->config.disk;
+    return effect;
+}
+
+static struct base_slice path_of(const struct base_text *text)
+{
+    CHECK(!text->is_cut);
+    return base_text_slice(text);
+}
+
+/* ---- what can be done now ---- */
+
+static bool is_segment_free(struct plog *plog, struct plog__segment *segment, struct port_out *out)
+{
+    if (segment->pins > 0 || segment->is_sync_in_flight) { return false; }
+    plog__task_take_off(&segment->sync);
+    plog__file_release(plog, &segment->sync);
+    return plog__segment_files_close(plog, segment, out);
+}
+
+static bool is_log_at_rest(const struct plog *plog, const struct plog__log *log)
+{
+    if (log->asked != PLOG__ASKED_NOTHING || log->changes_in_flight > 0 || log->writer.list != NULL ||
+        log->writer.file != 0) {
+        return false;
+    }
+    if (plog->capture.state == PLOG__CAPTURE_SYNC && plog->capture.log == plog__log_slot(plog, log)) { return false; }
+    return base_list_is_empty(&log->rounds) && base_list_is_empty(&log->queue) && log->flush == PLOG__FLUSH_NONE &&
+           log->small == PLOG__SMALL_NONE && !log->needs_undo;
+}
+
+static bool are_files_closed(struct plog *plog, struct plog__log *log, struct port_out *out)
+{
+    struct base_list *lists[] = {&log->segments, &log->doomed};
+    bool are_closed = true;
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(lists); i++) {
+        for (struct base_link *link = base_list_first(lists[i]); link != NULL; link = base_list_next(lists[i], link)) {
+            if (!plog__may_emit(plog, out)) {
+                plog__task_ready(plog, &plog->reaper.task);
+                return false;
+            }
+            if (!is_segment_free(plog, BASE_ITEM(link, struct plog__segment, link), out)) { are_closed = false; }
+        }
+    }
+    return are_closed;
+}
+
+static void end_log(struct plog *plog, struct plog__log *log, enum plog_result result)
+{
+    struct plog__reap *reap = &plog->reaper;
+    if (reap->block != NULL) { base_pages_give(plog->pages, reap->block); }
+    reap->block = NULL;
+    reap->state = PLOG__REAP_IDLE;
+    plog__note(plog, (struct plog__note){.kind = PLOG_OUT_DELETED, .id = log->id, .result = result});
+    base_list_remove(&plog->deleting, &log->reap);
+    plog__log_free(plog, log);
+}
+
+/* True: a job was begun or done, look again. */
+static bool begin_log(struct plog *plog, struct port_out *out)
+{
+    struct plog__reap *reap = &plog->reaper;
+    for (struct base_link *link = base_list_first(&plog->deleting); link != NULL;
+         link = base_list_next(&plog->deleting, link)) {
+        struct plog__log *log = BASE_ITEM(link, struct plog__log, reap);
+        if (!is_log_at_rest(plog, log)) { continue; }
+        reap->log = plog__log_slot(plog, log);
+        if (!plog->is_failed && log->has_dir && !log->is_renamed) {
+            log->is_renamed = is_taken_over(plog, log);
+            reap->state = log->is_renamed ? PLOG__REAP_IDLE : PLOG__REAP_RENAME;
+            return true;
+        }
+        if (log->reads > 0 || !are_files_closed(plog, log, out)) { continue; }
+        if (plog->is_failed || !log->has_dir) {
+            end_log(plog, log, plog->is_failed ? PLOG_STORAGE : PLOG_OK);
+            return true;
+        }
+        reap->block = base_pages_take(plog->pages, BASE_CONTROL, BASE_PAGE_BYTES);
+        if (reap->block == NULL) { continue; } /* looked at again when something else happens */
+        reap->state = PLOG__REAP_LIST;
+        return true;
+    }
+    return false;
+}
+
+static bool begin_segment(struct plog *plog, struct port_out *out)
+{
+    struct plog__reap *reap = &plog->reaper;
+    plog->reap_at_ns = UINT64_MAX;
+    if (plog->is_failed) { return false; }
+    for (struct base_link *link = base_list_first(&plog->doomed); link != NULL;
+         link = base_list_next(&plog->doomed, link)) {
+        struct plog__segment *segment = BASE_ITEM(link, struct plog__segment, doom);
+        if (plog__log_at(plog, segment->log)->is_deleting) { continue; }
+        if (segment->dead_at_ns > plog->now_ns) {
+            plog->reap_at_ns = base_min_u64(plog->reap_at_ns, segment->dead_at_ns);
+            continue;
+        }
+        if (!plog__may_emit(plog, out)) {
+            plog__task_ready(plog, &reap->task);
+            return false;
+        }
+        if (!is_segment_free(plog, segment, out)) { continue; } /* whoever holds it wakes us */
+        reap->state = PLOG__REAP_UNLINK;
+        reap->segment = plog__segment_slot(plog, segment);
+        reap->which = 0;
+        return true;
+    }
+    return false;
+}
+
+/* ---- jobs ---- */
+
+static bool unlink_next(struct plog *plog, struct port_out *out)
+{
+    struct plog__reap *reap = &plog->reaper;
+    struct plog__segment *segment = plog__segment_at(plog, reap->segment);
+    struct plog__log *log = plog__log_at(plog, segment->log);
+    if (reap->which == PLOG__SEGMENT_FILES || !segment->is_created || log->is_deleting) {
+        reap->state = PLOG__REAP_IDLE;
+        if (!log->is_deleting) { plog__segment_free(plog, log, segment); } /* else it goes with all of the log */
+        return true;
+    }
+    struct base_text text;
+    base_text_init(&text, reap->path, sizeof reap->path);
+    plog__path(log, segment, (enum plog__which)reap->which, &text);
+    reap->which += 1;
+    ask(plog, out, PORT_UNLINK)->path = path_of(&text);
+    return false;
+}
+
+/* The next file of the listing; at its end the directory is listed again until it is empty. */
+static bool empty_next(struct plog *plog, struct plog__log *log, struct port_out *out)
+{
+    struct plog__reap *reap = &plog->reaper;
+    if (reap->list_at + PORT_ENTRY_HEAD_BYTES > reap->list_bytes) {
+        reap->state = reap->list_bytes == 0 ? PLOG__REAP_REMOVE : PLOG__REAP_LIST;
+        return true;
+    }
+    const uint8_t *entry = reap->block + reap->list_at;
+    uint64_t name_bytes = base_get_u16(entry + 9);
+    if (name_bytes > reap->list_bytes - reap->list_at - PORT_ENTRY_HEAD_BYTES) {
+        end_log(plog, log, PLOG_STORAGE); /* not a listing */
+        return true;
+    }
+    reap->list_at += PORT_ENTRY_HEAD_BYTES + name_bytes;
+    struct base_text text;
+    base_text_init(&text, reap->path, sizeof reap->path);
+    delete_dir(log, &text);
+    base_text_add(&text, "/");
+    base_text_add_slice(&text, base_slice_of(entry + PORT_ENTRY_HEAD_BYTES, (size_t)name_bytes));
+    ask(plog, out, PORT_UNLINK)->path = path_of(&text);
+    return false;
+}
+
+static void ask_of_dir(struct plog *plog, struct plog__log *log, struct port_out *out)
+{
+    struct plog__reap *reap = &plog->reaper;
+    struct base_text text;
+    base_text_init(&text, reap->path_to, sizeof reap->path_to);
+    delete_dir(log, &text);
+    if (reap->state == PLOG__REAP_RENAME) {
+        struct port_effect *effect = ask(plog, out, PORT_RENAME);
+        effect->path = base_slice_of(log->dir, log->dir_bytes);
+        effect->path_to = path_of(&text);
+    } else if (reap->state == PLOG__REAP_LIST) {
+        struct port_effect *effect = ask(plog, out, PORT_LIST);
+        effect->path = path_of(&text);
+        effect->buffer = reap->block;
+        effect->size_bytes = BASE_PAGE_BYTES;
+    } else if (reap->state == PLOG__REAP_REMOVE) {
+        ask(plog, out, PORT_REMOVE_DIR)->path = path_of(&text);
+    } else {
+        (void)ask(plog, out, PORT_SYNC_DIR); /* the disk's own directory */
+    }
+}
+
+/* True: look again. */
+static bool reap_step(struct plog *plog, struct port_out *out)
+{
+    struct plog__reap *reap = &plog->reaper;
+    switch (reap->state) {
+    case PLOG__REAP_IDLE: return begin_log(plog, out) || begin_segment(plog, out);
+    case PLOG__REAP_UNLINK: return unlink_next(plog, out);
+    case PLOG__REAP_EMPTY: return empty_next(plog, plog__log_at(plog, reap->log), out);
+    case PLOG__REAP_RENAME:
+    case PLOG__REAP_SYNC:
+    case PLOG__REAP_LIST:
+    case PLOG__REAP_REMOVE:
+    case PLOG__REAP_SYNC_REMOVED: ask_of_dir(plog, plog__log_at(plog, reap->log), out); return false;
+    }
+    UNREACHABLE();
+}
+
+void plog__reap_advance(struct plog *plog, struct port_out *out)
+{
+    struct plog__reap *reap = &plog->reaper;
+    while (!reap->is_asked && plog->life == PLOG__SERVING) {
+        if (reap->task.list != NULL) { plog__task_take_off(&reap->task); }
+        if (!plog__may_emit(plog, out)) {
+            plog__task_ready(plog, &reap->task);
+            return;
+        }
+        if (!reap_step(plog, out)) { return; }
+    }
+}
+
+static void log_done(struct plog *plog, struct plog__log *log, const struct port_event *event)
+{
+    struct plog__reap *reap = &plog->reaper;
+    enum port_rc rc = event->done.rc;
+    bool is_fine = rc == PORT_OK || rc == PORT_MISSING; /* missing: done before a crash */
+    if (!is_fine || plog->is_failed) {
+        if (reap->state == PLOG__REAP_RENAME || reap->state == PLOG__REAP_SYNC) {
+            log->is_renamed = true; /* what is there is left alone: nobody else takes the name while it stands */
+            log->has_dir = false;
+            reap->state = PLOG__REAP_IDLE;
+            wake_name_waiters(plog);
+            return;
+        }
+        if (reap->state != PLOG__REAP_SYNC_REMOVED) {
+            end_log(plog, log, PLOG_STORAGE);
+            return;
+        }
+    }
+    if (reap->state == PLOG__REAP_RENAME) {
+        reap->state = PLOG__REAP_SYNC;
+    } else if (reap->state == PLOG__REAP_SYNC) {
+        log->is_renamed = true;
+        reap->state = PLOG__REAP_IDLE;
+        wake_name_waiters(plog);
+    } else if (reap->state == PLOG__REAP_LIST) {
+        reap->list_bytes = rc == PORT_OK ? base_min_u64(event->done.count, BASE_PAGE_BYTES) : 0;
+        reap->list_at = 0;
+        reap->state = rc == PORT_OK ? PLOG__REAP_EMPTY : PLOG__REAP_SYNC_REMOVED;
+    } else if (reap->state == PLOG__REAP_REMOVE) {
+        reap->state = PLOG__REAP_SYNC_REMOVED;
+    } else if (reap->state == PLOG__REAP_SYNC_REMOVED) {
+        end_log(plog, log, PLOG_OK);
+    }
+}
+
+void plog__reap_done(struct plog *plog, const struct port_event *event, struct port_out *out)
+{
+    struct plog__reap *reap = &plog->reaper;
+    CHECK(reap->is_asked);
+    reap->is_asked = false;
+    if (reap->state != PLOG__REAP_UNLINK) { /* a segment's file that can't be unlinked is left alone */
+        log_done(plog, plog__log_at(plog, reap->log), event);
+    }
+    plog__reap_advance(plog, out);
+}

@@ -1,0 +1,530 @@
+/* plog__recover.c: restore, replay, and the scan of what no journal names.
+ *
+ * A replayed run goes through the writer of its log like a round: an older segment's index is finished first, then its bytes are
+ * written (or, when they were synced in the segment, read back and checked), then plog__apply sees them as it saw them live.
+ * Nothing here depends on what the files hold beyond what state and journal name, and everything is done again the same way
+ * when recovery itself is cut short.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "plog__.h"
+
+#define BIRTH_VERSION    1u
+#define BIRTH_HEAD_BYTES 8u
+#define SCAN_BYTES       ((uint64_t)256 * 1024)
+
+enum { BIRTH_PAGE_CACHE = 1, BIRTH_METADATA = 2 };
+
+/* ---- what PLOG_CHANGE_SEGMENT carries: how to make a log that no state knows ---- */
+
+void plog__birth_write(struct plog__log *log)
+{
+    log->birth[0] = BIRTH_VERSION;
+    log->birth[1] =
+        (uint8_t)((log->config.is_page_cache ? BIRTH_PAGE_CACHE : 0) | (log->config.is_metadata ? BIRTH_METADATA : 0));
+    base_put_u32(log->birth + 2, log->config.index_interval_bytes);
+    base_put_u16(log->birth + 6, log->name_bytes);
+    memcpy(log->birth + BIRTH_HEAD_BYTES, log->name, log->name_bytes);
+    log->birth_bytes = (uint16_t)(BIRTH_HEAD_BYTES + log->name_bytes);
+    log->birth_piece = (struct port_piece){.kind = PORT_MEMORY, .at = log->birth, .size_bytes = log->birth_bytes};
+}
+
+static enum base_rc be_born(struct plog *plog, struct base_part id, struct base_slice birth, struct plog__log **log_out)
+{
+    if (birth.size_bytes < BIRTH_HEAD_BYTES || birth.at[0] != BIRTH_VERSION) { return BASE_BAD; }
+    size_t name_bytes = base_get_u16(birth.at + 6);
+    if (name_bytes != birth.size_bytes - BIRTH_HEAD_BYTES) { return BASE_BAD; }
+    struct plog__log *log;
+    enum base_rc rc = plog__log_make(plog, id, base_slice_of(birth.at + BIRTH_HEAD_BYTES, name_bytes), &log);
+    if (rc != BASE_OK) { return rc; }
+    log->is_restored = true;
+    log->config.is_page_cache = (birth.at[1] & BIRTH_PAGE_CACHE) != 0;
+    log->config.is_metadata = (birth.at[1] & BIRTH_METADATA) != 0;
+    log->config.index_interval_bytes = base_get_u32(birth.at + 2);
+    plog__birth_write(log);
+    *log_out = log;
+    return BASE_OK;
+}
+
+/* ---- restore ---- */
+
+static void note_replayed(struct plog *plog, uint64_t token, struct base_part id, enum plog_result result)
+{
+    plog__note(plog, (struct plog__note){.kind = PLOG_OUT_REPLAYED, .token = token, .id = id, .result = result});
+}
+
+enum base_rc plog_restore(struct plog *plog, struct base_slice state, uint64_t run_token, struct port_out *out)
+{
+    plog__begin(plog, out);
+    CHECK(plog->life == PLOG__RECOVERING);
+    struct plog__log *log;
+    enum base_rc rc = plog__state_read(plog, state, &log);
+    if (rc != BASE_OK) { return rc; }
+    note_replayed(plog, run_token, log->id, PLOG_OK);
+    plog__end(plog, out);
+    return BASE_OK;
+}
+
+/* ---- the end of a replay ---- */
+
+static void end_replay(struct plog *plog, struct plog__log *log, enum plog_result result)
+{
+    struct plog__replay *replay = &log->replay;
+    if (replay->block != NULL) { base_pages_give(plog->pages, replay->block); }
+    replay->block = NULL;
+    enum plog__replay_state state = replay->state;
+    replay->state = PLOG__REPLAY_NONE;
+    log->writer.open_rc = PORT_OK;
+    plog__file_release(plog, &log->writer);
+    if (result != PLOG_OK && result != PLOG_DAMAGED) { log->is_failed = true; }
+    if (state == PLOG__REPLAY_TAIL) {
+        log->was_scanned = true;
+        if (replay->is_before_run) { /* the run that has to come after the scan */
+            replay->state = PLOG__REPLAY_FIRST;
+            return;
+        }
+        CHECK(plog->scans_left > 0);
+        plog->scans_left -= 1;
+        plog__recovery_check(plog);
+        return;
+    }
+    note_replayed(plog, replay->token, log->id, result);
+}
+
+void plog__replay_give_up(struct plog *plog, struct plog__log *log, enum plog_result result)
+{
+    log->replay.is_before_run = false;
+    if (log->replay.state == PLOG__REPLAY_TAIL && plog->scans_left == 0) { log->replay.state = PLOG__REPLAY_FIRST; }
+    end_replay(plog, log, result);
+}
+
+/* Whatever its bytes turned out to be: the log ends where the run ends. */
+static void land(struct plog *plog, struct plog__log *log, struct plog__segment *segment, struct base_slice bytes,
+                 uint64_t size_bytes, int64_t offset_end)
+{
+    plog__apply(plog, log, segment, segment->size_bytes, bytes, PLOG__REPLAYED);
+    uint64_t end_bytes = segment->size_bytes + size_bytes;
+    log->size_bytes += size_bytes;
+    segment->size_bytes = end_bytes;
+    segment->end = offset_end;
+    segment->needs_cut = true;
+    log->offset_end = offset_end;
+    log->watermark = offset_end;
+    log->mark_segment = plog__segment_slot(plog, segment);
+    log->mark_bytes = end_bytes;
+    plog__tail_flush(plog, log, segment);
+}
+
+static void land_damaged(struct plog *plog, struct plog__log *log, struct plog__segment *segment)
+{
+    const struct plog_run *run = &log->replay.run;
+    CHECK(segment->size_bytes == run->position_bytes); /* place_run */
+    land(plog, log, segment, (struct base_slice){NULL, 0}, run->size_bytes, run->offset_end);
+    plog__segment_damage(log, segment, run->position_bytes, run->position_bytes + run->size_bytes);
+    end_replay(plog, log, PLOG_DAMAGED);
+}
+
+/* ---- a run ---- */
+
+static bool is_covered(const struct plog__log *log, const struct plog_run *run)
+{
+    const struct plog__segment *last = plog__segment_last(log);
+    if (run->change == PLOG_CHANGE_SEGMENT) { return last != NULL && last->base >= run->segment_base; }
+    return run->offset_end <= log->offset_end;
+}
+
+static bool is_possible(const struct plog_run *run)
+{
+    if (run->segment_base < 0) { return false; }
+    if (run->change == PLOG_CHANGE_SEGMENT) { return true; }
+    return run->offset_base >= run->segment_base && run->offset_end > run->offset_base && run->size_bytes > 0 &&
+           run->size_bytes <= PLOG__SEGMENT_BYTES_MAX &&
+           run->position_bytes <= PLOG__SEGMENT_BYTES_MAX - run->size_bytes;
+}
+
+/* The segment the run belongs to, made when it is the next one. NULL: the replay has ended. */
+static struct plog__segment *segment_of_run(struct plog *plog, struct plog__log *log)
+{
+    const struct plog_run *run = &log->replay.run;
+    struct plog__segment *last = plog__segment_last(log);
+    if (last != NULL && (last->base > run->segment_base || last->end > run->offset_base ||
+                         (last->base < run->segment_base && last->end > run->segment_base))) {
+        log->is_damaged = true; /* it contradicts what is there: entries before it were lost, or it is not ours */
+        end_replay(plog, log, PLOG_DAMAGED);
+        return NULL;
+    }
+    if (last == NULL || last->base < run->segment_base) {
+        last = plog__segment_make(plog, log, run->segment_base);
+        if (last == NULL) {
+            end_replay(plog, log, PLOG_BUSY);
+            return NULL;
+        }
+        last->is_created = true; /* it was, durably, before its first run left */
+        last->is_named = true;
+        last->is_born = true;
+        last->needs_cut = true;
+        log->has_dir = true;
+        log->is_parent_synced = true;
+        log->is_metadata_written = true;
+        if (log->offset_end < run->segment_base) { /* offsets that nothing accounts for */
+            log->is_damaged = log->is_damaged || log->offset_end > 0;
+            log->offset_end = run->segment_base;
+            log->watermark = run->segment_base;
+        }
+    }
+    return last;
+}
+
+/* Finds the place of the run. False: waits for something first. */
+static bool place_run(struct plog *plog, struct plog__log *log)
+{
+    struct plog__replay *replay = &log->replay;
+    const struct plog_run *run = &replay->run;
+    struct plog__segment *last = plog__segment_last(log);
+    if (last != NULL && last->base < run->segment_base && !last->is_sealed) {
+        if (log->config.is_page_cache && !log->was_scanned) {
+            replay->is_before_run = true; /* nothing but the file tells where it ends */
+            replay->state = PLOG__REPLAY_TAIL;
+        } else {
+            plog__seal(plog, log, last);
+        }
+        return true;
+    }
+    struct plog__segment *segment = segment_of_run(plog, log);
+    if (segment == NULL) { return true; }
+    log->was_scanned = false;
+    if (run->change == PLOG_CHANGE_SEGMENT) {
+        end_replay(plog, log, PLOG_OK);
+        return true;
+    }
+    if (run->position_bytes != segment->size_bytes || run->offset_base != log->offset_end) {
+        if (run->position_bytes < segment->size_bytes) {
+            log->is_damaged = true;
+            end_replay(plog, log, PLOG_DAMAGED);
+            return true;
+        }
+        if (run->position_bytes > segment->size_bytes) { /* the bytes between were some lost entry's */
+            uint64_t hole_bytes = run->position_bytes - segment->size_bytes;
+            plog__segment_damage(log, segment, segment->size_bytes, run->position_bytes);
+            segment->size_bytes += hole_bytes;
+            log->size_bytes += hole_bytes;
+        }
+        segment->end = run->offset_base;
+        log->offset_end = run->offset_base;
+        log->is_damaged = true;
+    }
+    replay->done_bytes = 0;
+    replay->state = replay->bytes.size_bytes > 0 ? PLOG__REPLAY_WRITE : PLOG__REPLAY_CHECK;
+    return true;
+}
+
+static struct port_effect *ask(struct plog *plog, struct plog__log *log, struct port_out *out,
+                               enum port_effect_kind kind)
+{
+    CHECK(log->asked == PLOG__ASKED_NOTHING);
+    log->asked = PLOG__ASKED_CHECK;
+    struct port_effect *effect = plog__emit(plog, out, kind, PLOG__TOKEN_WRITER, plog__log_slot(plog, log));
+    effect->file = plog__file_id(plog, plog__file_of(plog, &log->writer));
+    return effect;
+}
+
+static bool write_run(struct plog *plog, struct plog__log *log, struct port_out *out)
+{
+    struct plog__replay *replay = &log->replay;
+    struct plog__segment *segment = plog__segment_last(log);
+    if (replay->done_bytes == replay->bytes.size_bytes) {
+        land(plog, log, segment, replay->bytes, replay->run.size_bytes, replay->run.offset_end);
+        end_replay(plog, log, PLOG_OK);
+        return true;
+    }
+    if (replay->bytes.size_bytes != replay->run.size_bytes ||
+        (replay->done_bytes == 0 && codec_crc32c(0, replay->bytes.at, replay->bytes.size_bytes) != replay->run.crc)) {
+        land_damaged(plog, log, segment);
+        return true;
+    }
+    enum port_rc rc;
+    switch (plog__file_get(plog, log, segment, PLOG__LOG, PORT_OPEN_WRITE | PORT_OPEN_CREATE, &log->writer, &rc, out)) {
+    case PLOG__WAIT: return false;
+    case PLOG__FAILED:
+        if (rc == PORT_MISSING) { /* the directory is gone: perhaps the log is, further on in the journal */
+            land_damaged(plog, log, segment);
+        } else {
+            end_replay(plog, log, rc == PORT_NO_SPACE ? PLOG_NO_SPACE : PLOG_STORAGE);
+        }
+        return true;
+    case PLOG__GOT: break;
+    }
+    replay->piece = (struct port_piece){.kind = PORT_MEMORY,
+                                        .at = replay->bytes.at + replay->done_bytes,
+                                        .size_bytes = replay->bytes.size_bytes - replay->done_bytes};
+    struct port_effect *effect = ask(plog, log, out, PORT_WRITE);
+    effect->where = PORT_ON_SHARD;
+    effect->position_bytes = replay->run.position_bytes + replay->done_bytes;
+    effect->pieces = &replay->piece;
+    effect->piece_count = 1;
+    return false;
+}
+
+/* The bytes were synced in the segment before the run was journalled. */
+static bool check_run(struct plog *plog, struct plog__log *log, struct port_out *out)
+{
+    struct plog__replay *replay = &log->replay;
+    struct plog__segment *segment = plog__segment_last(log);
+    uint64_t size_bytes = replay->run.size_bytes;
+    if (replay->block != NULL && replay->done_bytes == size_bytes) {
+        if (codec_crc32c(0, replay->block, (size_t)size_bytes) != replay->run.crc) {
+            land_damaged(plog, log, segment);
+        } else {
+            land(plog, log, segment, base_slice_of(replay->block, (size_t)size_bytes), size_bytes,
+                 replay->run.offset_end);
+            end_replay(plog, log, PLOG_OK);
+        }
+        return true;
+    }
+    enum port_rc rc;
+    switch (plog__file_get(plog, log, segment, PLOG__LOG, PORT_OPEN_WRITE, &log->writer, &rc, out)) {
+    case PLOG__WAIT: return false;
+    case PLOG__FAILED:
+        if (rc == PORT_MISSING) {
+            land_damaged(plog, log, segment);
+        } else {
+            end_replay(plog, log, PLOG_STORAGE);
+        }
+        return true;
+    case PLOG__GOT: break;
+    }
+    if (replay->block == NULL) {
+        replay->block = base_pages_take(plog->pages, BASE_CONTROL, (size_t)size_bytes);
+        replay->block_bytes = size_bytes;
+    }
+    if (replay->block == NULL) {
+        end_replay(plog, log, PLOG_BUSY);
+        return true;
+    }
+    struct port_effect *effect = ask(plog, log, out, PORT_READ);
+    effect->position_bytes = replay->run.position_bytes + replay->done_bytes;
+    effect->buffer = replay->block + replay->done_bytes;
+    effect->size_bytes = size_bytes - replay->done_bytes;
+    return false;
+}
+
+/* ---- the scan: what stands after the last known byte, batch by batch, as long as it is whole ---- */
+
+/* Takes whole good batches off the window. Returns the bytes that the next one needs; 0: the good ones end here. */
+static uint64_t adopt(struct plog *plog, struct plog__log *log, struct plog__segment *segment, uint64_t window_bytes,
+                      bool is_all)
+{
+    struct plog__replay *replay = &log->replay;
+    uint64_t at = 0;
+    uint64_t needs_bytes = 0;
+    while (window_bytes - at >= REC_HEADER_BYTES) {
+        struct plog__head head;
+        if (!plog__head_read(replay->block + at, log->offset_end, &head) || head.base_offset != log->offset_end) {
+            break;
+        }
+        if (head.size_bytes > window_bytes - at) {
+            needs_bytes = head.size_bytes;
+            break;
+        }
+        struct base_slice bytes = base_slice_of(replay->block + at, (size_t)head.size_bytes);
+        struct rec_batch batch;
+        if (rec_batch_view(bytes, &batch) != REC_OK || !rec_crc_is_right(&batch)) { break; }
+        land(plog, log, segment, bytes, head.size_bytes, head.offset_last + 1);
+        at += head.size_bytes;
+        if (log->flush != PLOG__FLUSH_NONE) { return REC_HEADER_BYTES; } /* the tail is full: written first */
+    }
+    if (window_bytes - at < REC_HEADER_BYTES && !is_all) { needs_bytes = REC_HEADER_BYTES; }
+    return is_all ? 0 : needs_bytes;
+}
+
+static bool scan_tail(struct plog *plog, struct plog__log *log, struct port_out *out)
+{
+    struct plog__replay *replay = &log->replay;
+    struct plog__segment *segment = plog__segment_last(log);
+    if (segment == NULL || segment->is_sealed) {
+        end_replay(plog, log, PLOG_OK);
+        return true;
+    }
+    enum port_rc rc;
+    switch (plog__file_get(plog, log, segment, PLOG__LOG, PORT_OPEN_WRITE, &log->writer, &rc, out)) {
+    case PLOG__WAIT: return false;
+    case PLOG__FAILED:
+        if (rc == PORT_MISSING && segment->size_bytes > 0) {
+            plog__segment_damage(log, segment, 0, segment->size_bytes);
+        }
+        if (rc == PORT_MISSING && segment->size_bytes == 0) { segment->is_created = false; }
+        end_replay(plog, log, rc == PORT_MISSING ? PLOG_OK : PLOG_STORAGE);
+        return true;
+    case PLOG__GOT: break;
+    }
+    uint64_t file_bytes = plog__file_of(plog, &log->writer)->size_at_open;
+    if (file_bytes <= segment->size_bytes) {
+        end_replay(plog, log, PLOG_OK);
+        return true;
+    }
+    uint64_t left_bytes = file_bytes - segment->size_bytes;
+    uint64_t wanted_bytes = base_min_u64(left_bytes, base_max_u64(SCAN_BYTES, replay->needs_bytes));
+    if (left_bytes < replay->needs_bytes) { /* a torn batch */
+        end_replay(plog, log, PLOG_OK);
+        return true;
+    }
+    if (replay->block == NULL || replay->block_bytes < wanted_bytes) {
+        if (replay->block != NULL) { base_pages_give(plog->pages, replay->block); }
+        replay->block = base_pages_take(plog->pages, BASE_CONTROL, (size_t)wanted_bytes);
+        replay->block_bytes = wanted_bytes;
+    }
+    if (replay->block == NULL) {
+        end_replay(plog, log, PLOG_BUSY);
+        return true;
+    }
+    replay->window_bytes = wanted_bytes;
+    struct port_effect *effect = ask(plog, log, out, PORT_READ);
+    effect->position_bytes = segment->size_bytes + replay->done_bytes;
+    effect->buffer = replay->block + replay->done_bytes;
+    effect->size_bytes = wanted_bytes - replay->done_bytes;
+    return false;
+}
+
+static void scan_done(struct plog *plog, struct plog__log *log, uint64_t count)
+{
+    struct plog__replay *replay = &log->replay;
+    replay->done_bytes += count;
+    if (replay->done_bytes < replay->window_bytes && count > 0) { return; }
+    struct plog__segment *segment = plog__segment_last(log);
+    uint64_t file_bytes = plog__file_of(plog, &log->writer)->size_at_open;
+    bool is_all = count == 0 || segment->size_bytes + replay->done_bytes >= file_bytes;
+    uint64_t window_bytes = replay->done_bytes;
+    replay->done_bytes = 0;
+    replay->needs_bytes = adopt(plog, log, segment, window_bytes, is_all);
+    if (replay->needs_bytes == 0) { end_replay(plog, log, PLOG_OK); }
+}
+
+void plog__scan_begin(struct plog *plog, struct plog__log *log)
+{
+    log->replay = (struct plog__replay){.state = PLOG__REPLAY_TAIL};
+    plog->scans_left += 1;
+    plog__task_ready(plog, &log->writer);
+}
+
+/* ---- the two entries from the writer ---- */
+
+bool plog__replay_advance(struct plog *plog, struct plog__log *log, struct port_out *out)
+{
+    switch (log->replay.state) {
+    case PLOG__REPLAY_NONE: return true;
+    case PLOG__REPLAY_FIRST: return place_run(plog, log);
+    case PLOG__REPLAY_WRITE: return write_run(plog, log, out);
+    case PLOG__REPLAY_CHECK: return check_run(plog, log, out);
+    case PLOG__REPLAY_TAIL: return scan_tail(plog, log, out);
+    }
+    UNREACHABLE();
+}
+
+void plog__replay_done(struct plog *plog, struct plog__log *log, const struct port_event *event, struct port_out *out)
+{
+    (void)out;
+    struct plog__replay *replay = &log->replay;
+    uint64_t count = event->done.count;
+    bool is_failed = event->done.rc != PORT_OK;
+    if (replay->state == PLOG__REPLAY_TAIL) {
+        scan_done(plog, log, is_failed ? 0 : base_min_u64(count, replay->window_bytes - replay->done_bytes));
+    } else if (replay->state == PLOG__REPLAY_CHECK) {
+        if (is_failed || count == 0) { /* EIO, or the file ends: damage either way */
+            land_damaged(plog, log, plog__segment_last(log));
+        } else {
+            replay->done_bytes += base_min_u64(count, replay->run.size_bytes - replay->done_bytes);
+        }
+    } else if (replay->state == PLOG__REPLAY_WRITE) {
+        if (is_failed || count == 0) {
+            end_replay(plog, log, event->done.rc == PORT_NO_SPACE ? PLOG_NO_SPACE : PLOG_STORAGE);
+        } else {
+            replay->done_bytes += base_min_u64(count, replay->bytes.size_bytes - replay->done_bytes);
+        }
+    }
+}
+
+/* ---- replay ---- */
+
+static enum plog_result replay_change(struct plog *plog, struct plog__log *log, const struct plog_run *run)
+{
+    switch (run->change) {
+    case PLOG_CHANGE_START:
+        if (run->offset_base < 0) { return PLOG_DAMAGED; }
+        plog__start_apply(plog, log, run->offset_base);
+        return PLOG_OK;
+    case PLOG_CHANGE_GONE:
+        base_map_remove(&plog->by_id, base_part_hash(log->id), plog__log_slot(plog, log));
+        log->is_deleting = true;
+        base_list_push_back(&plog->deleting, &log->reap);
+        return PLOG_OK;
+    case PLOG_CHANGE_EPOCH:
+        if (log->epoch_count == 0 || log->epochs[log->epoch_count - 1].epoch < run->leader_epoch) {
+            plog__epochs_assign(plog, log, run->leader_epoch, run->offset_base);
+        }
+        return PLOG_OK;
+    case PLOG_CHANGE_TRUNCATE: /* written by no version so far */
+    case PLOG_CHANGE_SEGMENT: break;
+    }
+    log->is_damaged = true;
+    return PLOG_DAMAGED;
+}
+
+enum base_rc plog_replay(struct plog *plog, const struct plog_run *run, struct base_slice bytes, uint64_t run_token,
+                         struct port_out *out)
+{
+    plog__begin(plog, out);
+    CHECK(plog->life == PLOG__RECOVERING);
+    struct plog__log *log = plog__log_by_id(plog, run->id);
+    bool is_run = run->change == 0 || run->change == PLOG_CHANGE_SEGMENT;
+    if (log == NULL && run->change == PLOG_CHANGE_SEGMENT) {
+        enum base_rc rc = be_born(plog, run->id, bytes, &log);
+        if (rc == BASE_FULL) { return rc; }
+    }
+    if (log == NULL) { /* gone, or the entry that made it was lost */
+        bool is_lost = run->change != PLOG_CHANGE_GONE && run->change != PLOG_CHANGE_START;
+        if (is_lost) { plog->has_lost_entries = true; }
+        note_replayed(plog, run_token, run->id, is_lost ? PLOG_DAMAGED : PLOG_OK);
+        plog__end(plog, out);
+        return BASE_OK;
+    }
+    CHECK(log->replay.state == PLOG__REPLAY_NONE);
+    if (!is_run || !is_possible(run) || is_covered(log, run)) {
+        enum plog_result result = !is_run ? replay_change(plog, log, run) : (is_possible(run) ? PLOG_OK : PLOG_DAMAGED);
+        if (result == PLOG_DAMAGED) { log->is_damaged = true; }
+        note_replayed(plog, run_token, run->id, result);
+        plog__end(plog, out);
+        return BASE_OK;
+    }
+    log->replay = (struct plog__replay){.state = PLOG__REPLAY_FIRST, .token = run_token, .run = *run};
+    if (run->change == 0) { log->replay.bytes = bytes; }
+    plog__task_ready(plog, &log->writer);
+    plog__end(plog, out);
+    return BASE_OK;
+}
+
+void plog__recovery_check(struct plog *plog)
+{
+    if (!plog->is_recovery_ending || plog->scans_left > 0) { return; }
+    plog->is_recovery_ending = false;
+    plog->life = PLOG__SERVING;
+    plog__note(plog, (struct plog__note){.kind = PLOG_OUT_RECOVERED});
+    plog__task_ready(plog, &plog->reaper.task);
+}
+
+void plog_recovery_end(struct plog *plog, struct port_out *out)
+{
+    plog__begin(plog, out);
+    CHECK(plog->life == PLOG__RECOVERING);
+    plog->is_recovery_ending = true;
+    plog->scans_left = 1; /* so that the last of them, not the first, ends it */
+    for (uint32_t slot = 0; slot < plog->log_high; slot++) {
+        if (!base_pool_is_taken(&plog->logs, slot)) { continue; }
+        struct plog__log *log = plog__log_at(plog, slot);
+        const struct plog__segment *last = plog__segment_last(log);
+        if (log->is_deleting || last == NULL || last->is_sealed) { continue; }
+        if (log->config.is_page_cache || log->is_suspect) { plog__scan_begin(plog, log); }
+    }
+    plog->scans_left -= 1;
+    plog__recovery_check(plog);
+    plog__end(plog, out);
+}

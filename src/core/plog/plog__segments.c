@@ -1,0 +1,290 @@
+/* plog__segments.c: the chain of segments of a log, their syncs, the log start and retention.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "plog__.h"
+
+static struct plog__segment *segment_on(struct base_link *link)
+{
+    return link == NULL ? NULL : BASE_ITEM(link, struct plog__segment, link);
+}
+
+struct plog__segment *plog__segment_last(const struct plog__log *log)
+{
+    return base_list_is_empty(&log->segments) ? NULL : segment_on(log->segments.head.prev);
+}
+struct plog__segment *plog__segment_first(const struct plog__log *log)
+{
+    return segment_on(base_list_first(&log->segments));
+}
+struct plog__segment *plog__segment_next(const struct plog__log *log, const struct plog__segment *segment)
+{
+    return segment_on(base_list_next(&log->segments, &segment->link));
+}
+
+/* From the end: most reads are near it. */
+struct plog__segment *plog__segment_of(const struct plog__log *log, int64_t offset)
+{
+    struct base_link *link = log->segments.head.prev;
+    while (link != &log->segments.head && segment_on(link)->base > offset) { link = link->prev; }
+    return link == &log->segments.head ? NULL : segment_on(link);
+}
+
+struct plog__segment *plog__segment_make(struct plog *plog, struct plog__log *log, int64_t base)
+{
+    CHECK(log->flush == PLOG__FLUSH_NONE); /* the tail is about to be the new segment's */
+    uint32_t slot = base_pool_take(&plog->segments);
+    if (slot == BASE_POOL_NONE) { return NULL; }
+    struct plog__segment *segment = base_pool_at(&plog->segments, slot);
+    segment->log = plog__log_slot(plog, log);
+    segment->base = base;
+    segment->end = base;
+    segment->timestamp_max = -1;
+    segment->timestamp_max_offset = -1;
+    segment->timestamp_first = -1;
+    segment->created_wall_ms = plog->wall_ms;
+    segment->last_wall_ms = plog->wall_ms;
+    plog__task_init(&segment->sync, PLOG__TASK_SYNC, slot);
+    struct plog__segment *last = plog__segment_last(log);
+    CHECK(last == NULL || (last->base < base && last->end <= base));
+    base_list_push_back(&log->segments, &segment->link);
+    plog__tail_reset(&log->tail);
+    return segment;
+}
+
+void plog__segment_free(struct plog *plog, struct plog__log *log, struct plog__segment *segment)
+{
+    CHECK(segment->pins == 0);
+    CHECK(!segment->is_sync_in_flight);
+    for (uint32_t which = 0; which < PLOG__SEGMENT_FILES; which++) { CHECK(segment->files[which] == 0); }
+    plog__task_take_off(&segment->sync);
+    if (segment->is_doomed) {
+        base_list_remove(&log->doomed, &segment->link);
+        base_list_remove(&plog->doomed, &segment->doom);
+    } else {
+        base_list_remove(&log->segments, &segment->link);
+    }
+    base_pool_give(&plog->segments, plog__segment_slot(plog, segment));
+}
+
+void plog__segment_doom(struct plog *plog, struct plog__log *log, struct plog__segment *segment, uint64_t delay_ms)
+{
+    CHECK(!segment->is_doomed);
+    uint32_t slot = plog__segment_slot(plog, segment);
+    if (log->mark_segment == slot) { log->mark_segment = PLOG__NONE; }
+    plog__hints_forget(log, slot);
+    if (plog__segment_last(log) == segment) { plog__tail_reset(&log->tail); }
+    log->size_bytes -= segment->size_bytes;
+    base_list_remove(&log->segments, &segment->link);
+    base_list_push_back(&log->doomed, &segment->link);
+    base_list_push_back(&plog->doomed, &segment->doom);
+    segment->is_doomed = true;
+    segment->is_sealed = true;
+    uint64_t delay_ns = delay_ms > UINT64_MAX / 1000000 ? UINT64_MAX : delay_ms * 1000000;
+    segment->dead_at_ns = base_deadline_ns(plog->now_ns, delay_ns);
+    plog->reap_at_ns = base_min_u64(plog->reap_at_ns, segment->dead_at_ns);
+}
+
+void plog__segment_damage(struct plog__log *log, struct plog__segment *segment, uint64_t from, uint64_t to)
+{
+    CHECK(from < to);
+    if (segment->damage_from == segment->damage_to) {
+        segment->damage_from = from;
+        segment->damage_to = to;
+    } else { /* one range a segment: what lies between two damages is not worth a list */
+        segment->damage_from = base_min_u64(segment->damage_from, from);
+        segment->damage_to = base_max_u64(segment->damage_to, to);
+    }
+    log->is_damaged = true;
+}
+
+/* ---- syncs: one at a time for each segment ---- */
+
+void plog__sync_want(struct plog *plog, struct plog__segment *segment)
+{
+    segment->is_sync_wanted = true;
+    if (!segment->is_sync_in_flight) { plog__task_ready(plog, &segment->sync); }
+}
+
+void plog__sync_advance(struct plog *plog, struct plog__segment *segment, struct port_out *out)
+{
+    if (segment->is_sync_in_flight || !segment->is_sync_wanted || plog->is_failed) {
+        plog__file_release(plog, &segment->sync);
+        return;
+    }
+    struct plog__log *log = plog__log_at(plog, segment->log);
+    enum port_rc rc;
+    switch (plog__file_get(plog, log, segment, PLOG__LOG, PORT_OPEN_WRITE, &segment->sync, &rc, out)) {
+    case PLOG__WAIT: return;
+    case PLOG__FAILED:
+        segment->is_sync_wanted = false;
+        log->is_sync_lost = true;
+        plog__log_fail(plog, log); /* what was written can't be made durable: nothing after it may be */
+        if (plog->capture.state != PLOG__CAPTURE_IDLE) { plog__task_ready(plog, &plog->capture.task); }
+        return;
+    case PLOG__GOT: break;
+    }
+    segment->is_sync_wanted = false;
+    segment->is_sync_in_flight = true;
+    segment->sync_covers = segment->size_bytes; /* whole rounds, all completed */
+    segment->pins += 1;
+    struct port_effect *effect = plog__emit(plog, out, PORT_SYNC, PLOG__TOKEN_SYNC, plog__segment_slot(plog, segment));
+    effect->file = plog__file_id(plog, plog__file_of(plog, &segment->sync));
+}
+
+void plog__sync_done(struct plog *plog, struct plog__segment *segment, const struct port_event *event,
+                     struct port_out *out)
+{
+    CHECK(segment->is_sync_in_flight);
+    CHECK(segment->pins > 0);
+    segment->is_sync_in_flight = false;
+    segment->pins -= 1;
+    plog__file_release(plog, &segment->sync);
+    if (event->done.rc != PORT_OK) {
+        plog__disk_fail(plog);
+        return;
+    }
+    CHECK(segment->sync_covers <= segment->size_bytes);
+    segment->synced_bytes = base_max_u64(segment->synced_bytes, segment->sync_covers);
+    struct plog__log *log = plog__log_at(plog, segment->log);
+    plog__rounds_leave(plog, log);
+    plog__rounds_finish(plog, log);
+    if (plog->capture.state == PLOG__CAPTURE_SYNC) { plog__task_ready(plog, &plog->capture.task); }
+    plog__sync_advance(plog, segment, out);
+}
+
+/* A failed sync: nobody knows what the disk holds, and the page cache may show what is not there. */
+void plog__disk_fail(struct plog *plog)
+{
+    if (plog->is_failed) { return; }
+    plog->is_failed = true;
+    plog__note(plog, (struct plog__note){.kind = PLOG_OUT_DISK_FAILED});
+    for (uint32_t slot = 0; slot < plog->log_high; slot++) {
+        if (!base_pool_is_taken(&plog->logs, slot)) { continue; }
+        struct plog__log *log = plog__log_at(plog, slot);
+        plog__rounds_give_up(plog, log, PLOG_STORAGE);
+        plog__note_mark(plog, log);
+    }
+    if (plog->capture.state != PLOG__CAPTURE_IDLE) { plog__task_ready(plog, &plog->capture.task); }
+}
+
+/* ---- the log start ---- */
+
+enum base_rc plog__start_move(struct plog *plog, struct plog__log *log, int64_t offset)
+{
+    if (log->is_start_moving) { return BASE_FULL; }
+    CHECK(offset <= log->watermark);
+    log->is_start_moving = true;
+    log->start_next = offset;
+    log->changes_in_flight += 1;
+    plog__note(plog, (struct plog__note){.kind = PLOG_OUT_CHANGE,
+                                         .slot = plog__log_slot(plog, log),
+                                         .change = PLOG_CHANGE_START,
+                                         .offset = offset});
+    return BASE_OK;
+}
+
+/* Live and at replay alike. */
+void plog__start_apply(struct plog *plog, struct plog__log *log, int64_t offset)
+{
+    if (offset <= log->offset_start) { return; }
+    log->offset_start = offset;
+    if (log->offset_end < offset) { /* a page-cache log that lost its end: the offsets below are not given out again */
+        log->offset_end = offset;
+        log->watermark = offset;
+        struct plog__segment *last = plog__segment_last(log);
+        if (last != NULL) { last->is_sealed = true; }
+    }
+    for (struct plog__segment *segment = plog__segment_first(log); segment != NULL;) {
+        struct plog__segment *next = plog__segment_next(log, segment);
+        if (segment->end > offset || segment->size_bytes == 0 || (next == NULL && !segment->is_sealed)) { break; }
+        plog__segment_doom(plog, log, segment, log->config.delete_delay_ms);
+        segment = next;
+    }
+    plog__epochs_cut_front(log, offset);
+    plog__note_mark(plog, log);
+}
+
+void plog__start_done(struct plog *plog, struct plog__log *log, enum port_rc rc)
+{
+    CHECK(log->is_start_moving);
+    log->is_start_moving = false;
+    if (rc == PORT_OK) { plog__start_apply(plog, log, log->start_next); }
+    if (log->is_start_asked) {
+        log->is_start_asked = false;
+        plog__note(plog, (struct plog__note){.kind = PLOG_OUT_STARTED,
+                                             .slot = plog__log_slot(plog, log),
+                                             .token = log->start_token,
+                                             .id = log->id,
+                                             .result = rc == PORT_OK ? PLOG_OK : PLOG_STORAGE,
+                                             .offset = log->offset_start});
+    }
+}
+
+enum base_rc plog_move_start(struct plog *plog, struct plog_ref ref, uint64_t token, int64_t offset,
+                             struct port_out *out)
+{
+    plog__begin(plog, out);
+    struct plog__log *log = plog__log_of(plog, ref);
+    struct plog__note note = {.kind = PLOG_OUT_STARTED, .token = token};
+    if (log == NULL) {
+        note.result = PLOG_GONE;
+    } else if (plog->is_failed || plog->life != PLOG__SERVING) {
+        note.result = PLOG_STORAGE;
+    } else if (offset > log->watermark || offset < 0) {
+        note.result = PLOG_OFFSET_RANGE;
+    } else if (offset > log->offset_start) {
+        if (plog__start_move(plog, log, offset) != BASE_OK) { return BASE_FULL; }
+        log->is_start_asked = true;
+        log->start_token = token;
+        plog__end(plog, out);
+        return BASE_OK;
+    }
+    if (log != NULL) {
+        note.offset = log->offset_start;
+        note.id = log->id;
+    }
+    note.slot = PLOG__NONE;
+    if (plog->loose_notes == PLOG__LOOSE_NOTES_MAX) { return BASE_FULL; }
+    plog->loose_notes += 1;
+    plog__note(plog, note);
+    plog__end(plog, out);
+    return BASE_OK;
+}
+
+/* ---- retention ---- */
+
+static bool is_too_old(const struct plog *plog, const struct plog__log *log, const struct plog__segment *segment)
+{
+    if (log->config.retention_ms < 0) { return false; }
+    /* A record from the future ages from when it was appended. */
+    int64_t born_ms = segment->timestamp_max < 0 ? segment->last_wall_ms
+                                                 : base_min_i64(segment->timestamp_max, segment->last_wall_ms);
+    int64_t age_ms = plog->wall_ms - born_ms;
+    return age_ms > log->config.retention_ms;
+}
+
+void plog__retain(struct plog *plog, struct plog__log *log)
+{
+    if (log->config.is_metadata || log->is_deleting || log->is_start_moving || plog->is_failed) { return; }
+    if (!plog__wall_is_sane(plog)) { return; }
+    int64_t start = log->offset_start;
+    uint64_t left_bytes = log->size_bytes;
+    for (struct plog__segment *segment = plog__segment_first(log); segment != NULL;
+         segment = plog__segment_next(log, segment)) {
+        if (segment->size_bytes == 0 || segment->end > log->watermark) { break; }
+        bool is_too_much = log->config.retention_bytes >= 0 &&
+                           left_bytes - segment->size_bytes >= (uint64_t)log->config.retention_bytes;
+        if (!is_too_old(plog, log, segment) && !is_too_much) { break; }
+        if (plog__segment_last(log) == segment && !segment->is_sealed) {
+            if (!plog__log_is_idle(log)) { break; }
+            plog__seal(plog, log, segment);
+        }
+        left_bytes -= segment->size_bytes;
+        start = segment->end;
+    }
+    if (start > log->offset_start) {
+        enum base_rc rc = plog__start_move(plog, log, start);
+        CHECK(rc == BASE_OK);
+    }
+}

@@ -1,0 +1,504 @@
+/* plog__writer.c: the writer of a log: looks at the facts, asks the world for the next thing, goes on when it is done.
+ *
+ * For a round in a new segment the order is: directory, partition.metadata, the segment's file, SYNC_DIR of the directory,
+ * SYNC_DIR of its parent, bytes. Only then can the round leave for the journal. After a roll the old segment's index is
+ * finished first, because its tail is about to be the new segment's.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "plog__.h"
+
+/* What a step leaves: another look at the facts, or nothing to do until something happens. */
+enum go { GO_ON, STOP_HERE };
+
+static struct port_effect *ask(struct plog *plog, struct plog__log *log, struct port_out *out,
+                               enum port_effect_kind kind, enum plog__asked asked)
+{
+    CHECK(log->asked == PLOG__ASKED_NOTHING);
+    log->asked = asked;
+    struct port_effect *effect = plog__emit(plog, out, kind, PLOG__TOKEN_WRITER, plog__log_slot(plog, log));
+    effect->disk = plog->config.disk;
+    if (log->writer.file != 0) { effect->file = plog__file_id(plog, plog__file_of(plog, &log->writer)); }
+    return effect;
+}
+
+static enum plog_result result_of(enum port_rc rc)
+{
+    if (rc == PORT_NO_SPACE) { return PLOG_NO_SPACE; }
+    return rc == PORT_NO_HANDLES ? PLOG_BUSY : PLOG_STORAGE;
+}
+
+static void fail_writing(struct plog *plog, struct plog__log *log, enum port_rc rc)
+{
+    if (log->writing == PLOG__NONE) { return; }
+    plog__round_fail(plog, log, plog__round_at(plog, log->writing), result_of(rc));
+}
+
+/* ---- the index of a segment ---- */
+
+static void begin_flush(struct plog *plog, struct plog__log *log, struct plog__segment *segment, bool is_seal)
+{
+    CHECK(log->flush == PLOG__FLUSH_NONE);
+    CHECK(plog__segment_last(log) == segment);
+    if (segment->is_index_bad) { /* what is in the files is not used again: entries begin anew */
+        segment->index_count = 0;
+        segment->time_count = 0;
+        segment->is_index_bad = false;
+    }
+    log->flush = PLOG__FLUSH_INDEX;
+    log->is_flush_seal = is_seal;
+    log->flush_segment = plog__segment_slot(plog, segment);
+    log->flush_done = 0;
+    segment->pins += 1;
+}
+
+void plog__seal(struct plog *plog, struct plog__log *log, struct plog__segment *segment)
+{
+    CHECK(!segment->is_sealed);
+    segment->is_sealed = true;
+    if (segment->size_bytes == 0 || log->flush != PLOG__FLUSH_NONE) { return; }
+    plog__tail_seal(log, segment);
+    begin_flush(plog, log, segment, true);
+    plog__task_ready(plog, &log->writer);
+}
+
+void plog__tail_flush(struct plog *plog, struct plog__log *log, struct plog__segment *segment)
+{
+    if (log->tail.index_count >= PLOG__TAIL_FLUSH || log->tail.time_count >= PLOG__TAIL_FLUSH) {
+        begin_flush(plog, log, segment, false);
+    }
+}
+
+static void end_flush(struct plog *plog, struct plog__log *log, struct plog__segment *segment, bool is_written)
+{
+    if (is_written) {
+        segment->index_count += log->tail.index_count;
+        segment->time_count += log->tail.time_count;
+        segment->is_index_dirty = true;
+    }
+    log->tail.index_count = 0; /* on failure: a gap in a sparse index */
+    log->tail.time_count = 0;
+    log->flush = PLOG__FLUSH_NONE;
+    log->flush_done = 0;
+    CHECK(segment->pins > 0);
+    segment->pins -= 1;
+    if (log->is_flush_seal && log->is_epochs_dirty && log->has_dir) {
+        (void)plog__small_begin(plog, log, PLOG__SMALL_EPOCHS);
+    }
+    log->is_flush_seal = false;
+}
+
+static enum go flush_step(struct plog *plog, struct plog__log *log, struct port_out *out)
+{
+    struct plog__segment *segment = plog__segment_at(plog, log->flush_segment);
+    bool is_index = log->flush == PLOG__FLUSH_INDEX || log->flush == PLOG__FLUSH_CUT_INDEX;
+    bool is_cut = log->flush == PLOG__FLUSH_CUT_INDEX || log->flush == PLOG__FLUSH_CUT_TIME;
+    uint64_t entry_bytes = is_index ? PLOG__INDEX_BYTES : PLOG__TIME_BYTES;
+    uint64_t old_bytes = (is_index ? segment->index_count : segment->time_count) * entry_bytes;
+    uint64_t new_bytes = (is_index ? log->tail.index_count : log->tail.time_count) * entry_bytes;
+    if (!is_cut && log->flush_done == new_bytes) {
+        log->flush_done = 0;
+        if (log->is_flush_seal) {
+            log->flush = is_index ? PLOG__FLUSH_CUT_INDEX : PLOG__FLUSH_CUT_TIME;
+        } else if (is_index) {
+            log->flush = PLOG__FLUSH_TIME;
+        } else {
+            end_flush(plog, log, segment, true);
+        }
+        return GO_ON;
+    }
+    enum port_rc rc;
+    switch (plog__file_get(plog, log, segment, is_index ? PLOG__INDEX : PLOG__TIME, PORT_OPEN_WRITE | PORT_OPEN_CREATE,
+                           &log->writer, &rc, out)) {
+    case PLOG__WAIT: return STOP_HERE;
+    case PLOG__FAILED: end_flush(plog, log, segment, false); return GO_ON;
+    case PLOG__GOT: break;
+    }
+    if (segment->is_index_bad) { /* the file is shorter than what it should hold */
+        end_flush(plog, log, segment, false);
+        return GO_ON;
+    }
+    if (is_cut) {
+        ask(plog, log, out, PORT_TRUNCATE, PLOG__ASKED_FLUSH)->position_bytes = old_bytes + new_bytes;
+        return STOP_HERE;
+    }
+    const uint8_t *from = is_index ? log->tail.index : log->tail.time;
+    log->flush_piece = (struct port_piece){.kind = PORT_MEMORY,
+                                           .at = from + log->flush_done,
+                                           .size_bytes = new_bytes - log->flush_done};
+    struct port_effect *effect = ask(plog, log, out, PORT_WRITE, PLOG__ASKED_FLUSH);
+    effect->where = PORT_ON_SHARD;
+    effect->position_bytes = old_bytes + log->flush_done;
+    effect->pieces = &log->flush_piece;
+    effect->piece_count = 1;
+    return STOP_HERE;
+}
+
+static void flush_done(struct plog *plog, struct plog__log *log, const struct port_event *event)
+{
+    struct plog__segment *segment = plog__segment_at(plog, log->flush_segment);
+    bool is_cut = log->flush == PLOG__FLUSH_CUT_INDEX || log->flush == PLOG__FLUSH_CUT_TIME;
+    if (event->done.rc != PORT_OK || (!is_cut && event->done.count == 0)) {
+        end_flush(plog, log, segment, false);
+        return;
+    }
+    if (!is_cut) {
+        log->flush_done += base_min_u64(event->done.count, log->flush_piece.size_bytes);
+        return;
+    }
+    if (log->flush == PLOG__FLUSH_CUT_INDEX) {
+        log->flush = PLOG__FLUSH_TIME;
+    } else {
+        end_flush(plog, log, segment, true);
+    }
+}
+
+/* ---- the small files, which nothing but Kafka's tools reads: they may fail ---- */
+
+static void write_metadata(const struct plog__log *log, struct base_text *text)
+{
+    base_text_add(text, "version: 0\ntopic_id: ");
+    base_text_add_uuid(text, log->id.topic);
+    base_text_add(text, "\n");
+}
+
+static void write_epochs(const struct plog__log *log, struct base_text *text)
+{
+    base_text_add(text, "0\n");
+    base_text_add_i64(text, log->epoch_count);
+    base_text_add(text, "\n");
+    for (uint32_t i = 0; i < log->epoch_count; i++) {
+        base_text_add_i64(text, log->epochs[i].epoch);
+        base_text_add(text, " ");
+        base_text_add_i64(text, log->epochs[i].offset_start);
+        base_text_add(text, "\n");
+    }
+}
+
+bool plog__small_begin(struct plog *plog, struct plog__log *log, enum plog__small_kind kind)
+{
+    CHECK(log->small == PLOG__SMALL_NONE);
+    size_t size_bytes = kind == PLOG__SMALL_METADATA ? 64 : 32 + (size_t)log->epoch_count * 34;
+    uint8_t *block = base_pages_take(plog->pages, BASE_CONTROL, size_bytes);
+    if (block == NULL) { return false; }
+    struct base_text text;
+    base_text_init(&text, (char *)block, size_bytes);
+    if (kind == PLOG__SMALL_METADATA) {
+        write_metadata(log, &text);
+    } else {
+        write_epochs(log, &text);
+        log->is_epochs_dirty = false;
+    }
+    CHECK(!text.is_cut);
+    log->small = PLOG__SMALL_OPEN;
+    log->small_kind = kind;
+    log->small_block = block;
+    log->small_bytes = text.used_bytes;
+    log->small_done = 0;
+    plog__file_release(plog, &log->writer);
+    return true;
+}
+
+static void end_small(struct plog *plog, struct plog__log *log, struct port_out *out)
+{
+    plog__file_close(plog, &log->writer, out);
+    base_pages_give(plog->pages, log->small_block);
+    log->small_block = NULL;
+    log->small = PLOG__SMALL_NONE;
+}
+
+static enum go small_step(struct plog *plog, struct plog__log *log, struct port_out *out)
+{
+    enum port_rc rc;
+    switch (plog__file_get(plog, log, NULL, PLOG__SMALL, PORT_OPEN_WRITE | PORT_OPEN_CREATE, &log->writer, &rc, out)) {
+    case PLOG__WAIT: return STOP_HERE;
+    case PLOG__FAILED: end_small(plog, log, out); return GO_ON;
+    case PLOG__GOT: break;
+    }
+    if (log->small == PLOG__SMALL_OPEN) {
+        log->small = PLOG__SMALL_CUT;
+        (void)ask(plog, log, out, PORT_TRUNCATE, PLOG__ASKED_SMALL);
+        return STOP_HERE;
+    }
+    log->small = PLOG__SMALL_WRITE;
+    log->small_piece = (struct port_piece){.kind = PORT_MEMORY,
+                                           .at = log->small_block + log->small_done,
+                                           .size_bytes = log->small_bytes - log->small_done};
+    struct port_effect *effect = ask(plog, log, out, PORT_WRITE, PLOG__ASKED_SMALL);
+    effect->position_bytes = log->small_done;
+    effect->pieces = &log->small_piece;
+    effect->piece_count = 1;
+    return STOP_HERE;
+}
+
+static void small_done(struct plog *plog, struct plog__log *log, const struct port_event *event, struct port_out *out)
+{
+    bool is_write = log->small == PLOG__SMALL_WRITE;
+    if (event->done.rc != PORT_OK || (is_write && event->done.count == 0)) {
+        end_small(plog, log, out);
+        return;
+    }
+    if (!is_write) { return; }
+    log->small_done += base_min_u64(event->done.count, log->small_piece.size_bytes);
+    if (log->small_done == log->small_bytes) { end_small(plog, log, out); }
+}
+
+/* ---- a round ---- */
+
+static enum go undo_step(struct plog *plog, struct plog__log *log, struct port_out *out)
+{
+    struct plog__segment *segment = plog__segment_at(plog, log->undo_segment);
+    enum port_rc rc;
+    switch (plog__file_get(plog, log, segment, PLOG__LOG, PORT_OPEN_WRITE, &log->writer, &rc, out)) {
+    case PLOG__WAIT: return STOP_HERE;
+    case PLOG__FAILED:
+        log->needs_undo = false;
+        segment->pins -= 1;
+        plog__log_fail(plog, log);
+        return GO_ON;
+    case PLOG__GOT: break;
+    }
+    ask(plog, log, out, PORT_TRUNCATE, PLOG__ASKED_UNDO)->position_bytes = segment->size_bytes;
+    return STOP_HERE;
+}
+
+static enum go create_step(struct plog *plog, struct plog__log *log, struct plog__segment *segment,
+                           struct port_out *out)
+{
+    if (!log->has_dir) {
+        if (!plog__name_is_free(plog, log)) { /* until the old one is renamed */
+            plog->has_name_waiters = true;
+            return STOP_HERE;
+        }
+        ask(plog, log, out, PORT_MAKE_DIR, PLOG__ASKED_DIR)->path = base_slice_of(log->dir, log->dir_bytes);
+        return STOP_HERE;
+    }
+    if (!log->is_metadata_written) {
+        log->is_metadata_written = true;
+        (void)plog__small_begin(plog, log, PLOG__SMALL_METADATA);
+        return GO_ON;
+    }
+    enum port_rc rc;
+    switch (plog__file_get(plog, log, segment, PLOG__LOG, PORT_OPEN_WRITE | PORT_OPEN_CREATE, &log->writer, &rc, out)) {
+    case PLOG__WAIT: return STOP_HERE;
+    case PLOG__FAILED: fail_writing(plog, log, rc); return GO_ON;
+    case PLOG__GOT: break;
+    }
+    if (plog__file_of(plog, &log->writer)->size_at_open > 0) {
+        if (plog->has_lost_entries ||
+            log->is_suspect) { /* nothing names these bytes, but what did may be what was lost */
+            log->is_damaged = true;
+            plog__log_fail(plog, log);
+            return GO_ON;
+        }
+        (void)ask(plog, log, out, PORT_TRUNCATE, PLOG__ASKED_CLEAR); /* left by a round that never was */
+        return STOP_HERE;
+    }
+    segment->is_created = true;
+    return GO_ON;
+}
+
+static enum go write_step(struct plog *plog, struct plog__log *log, struct port_out *out)
+{
+    struct plog__round *round = plog__round_at(plog, log->writing);
+    struct plog__segment *segment = plog__segment_at(plog, round->segment);
+    if (!segment->is_created) { return create_step(plog, log, segment, out); }
+    if (!segment->is_named) {
+        ask(plog, log, out, PORT_SYNC_DIR, PLOG__ASKED_NAME)->path = base_slice_of(log->dir, log->dir_bytes);
+        return STOP_HERE;
+    }
+    if (!log->is_parent_synced) {
+        (void)ask(plog, log, out, PORT_SYNC_DIR, PLOG__ASKED_PARENT);
+        return STOP_HERE;
+    }
+    enum port_rc rc;
+    switch (plog__file_get(plog, log, segment, PLOG__LOG, PORT_OPEN_WRITE, &log->writer, &rc, out)) {
+    case PLOG__WAIT: return STOP_HERE;
+    case PLOG__FAILED:
+        if (rc == PORT_MISSING && segment->size_bytes > 0) {
+            plog__segment_damage(log, segment, 0, segment->size_bytes);
+            plog__note_mark(plog, log);
+            plog__round_unbegin(plog, log, round);
+        } else {
+            fail_writing(plog, log, rc);
+        }
+        return GO_ON;
+    case PLOG__GOT: break;
+    }
+    if (segment->damage_to > 0 || (segment->needs_cut && log->is_suspect)) {
+        plog__round_unbegin(plog, log, round); /* goes on in a new segment; what is here stays as it is */
+        if (!segment->is_sealed) { plog__seal(plog, log, segment); }
+        return GO_ON;
+    }
+    if (segment->needs_cut) {
+        ask(plog, log, out, PORT_TRUNCATE, PLOG__ASKED_CUT)->position_bytes = segment->size_bytes;
+        return STOP_HERE;
+    }
+    struct port_effect *effect = ask(plog, log, out, PORT_WRITE, PLOG__ASKED_WRITE);
+    effect->where = PORT_ON_SHARD;
+    effect->position_bytes = round->position_bytes + round->written_bytes;
+    effect->pieces = round->pieces;
+    effect->piece_count = round->piece_count;
+    return STOP_HERE;
+}
+
+static void write_done(struct plog *plog, struct plog__log *log, const struct port_event *event)
+{
+    struct plog__round *round = plog__round_at(plog, log->writing);
+    struct plog__segment *segment = plog__segment_at(plog, round->segment);
+    if (event->done.rc == PORT_OK && event->done.count > 0 && !plog->is_failed && !log->is_failed) {
+        round->written_bytes += base_min_u64(event->done.count, round->size_bytes - round->written_bytes);
+        if (round->written_bytes < round->size_bytes) { /* short: the rest is asked for, or the failure shows itself */
+            plog__round_pieces(plog, round, round->written_bytes);
+            return;
+        }
+        plog__round_written(plog, log, round);
+        plog__tail_flush(plog, log, segment);
+        return;
+    }
+    log->needs_undo = !plog->is_failed && !log->is_failed;
+    if (log->needs_undo) {
+        log->undo_segment = round->segment;
+        segment->pins += 1;
+    }
+    fail_writing(plog, log, event->done.rc);
+}
+
+/* ---- all of it ---- */
+
+static void give_up(struct plog *plog, struct plog__log *log, struct port_out *out)
+{
+    if (log->writing != PLOG__NONE) { plog__round_fail(plog, log, plog__round_at(plog, log->writing), PLOG_STORAGE); }
+    plog__queue_fail(plog, log, log->is_deleting ? PLOG_GONE : PLOG_STORAGE);
+    if (log->flush != PLOG__FLUSH_NONE) { end_flush(plog, log, plog__segment_at(plog, log->flush_segment), false); }
+    if (log->small != PLOG__SMALL_NONE) { end_small(plog, log, out); }
+    if (log->needs_undo) {
+        log->needs_undo = false;
+        plog__segment_at(plog, log->undo_segment)->pins -= 1;
+    }
+    log->writer.open_rc = PORT_OK;
+    plog__file_release(plog, &log->writer);
+}
+
+static enum go step(struct plog *plog, struct plog__log *log, struct port_out *out)
+{
+    if (plog->is_failed || log->is_deleting) {
+        if (log->replay.state != PLOG__REPLAY_NONE) { plog__replay_give_up(plog, log, PLOG_STORAGE); }
+        give_up(plog, log, out);
+        if (log->is_deleting) { plog__task_ready(plog, &plog->reaper.task); }
+        return STOP_HERE;
+    }
+    if (log->needs_undo) { return undo_step(plog, log, out); }
+    if (log->flush != PLOG__FLUSH_NONE) { return flush_step(plog, log, out); }
+    if (log->small != PLOG__SMALL_NONE) { return small_step(plog, log, out); }
+    if (log->replay.state != PLOG__REPLAY_NONE) { return plog__replay_advance(plog, log, out) ? GO_ON : STOP_HERE; }
+    if (log->is_failed) {
+        give_up(plog, log, out);
+        return STOP_HERE;
+    }
+    if (log->writing != PLOG__NONE) { return write_step(plog, log, out); }
+    if (plog->capture.state == PLOG__CAPTURE_NEXT && plog->capture.log == plog__log_slot(plog, log)) {
+        plog__task_ready(plog, &plog->capture.task); /* it waits for this instant, and goes first */
+        return STOP_HERE;
+    }
+    if (base_list_is_empty(&log->queue)) {
+        plog__file_release(plog, &log->writer);
+        return STOP_HERE;
+    }
+    struct plog__segment *last = plog__segment_last(log);
+    if (last != NULL && !last->is_sealed && plog__queue_wants_roll(plog, log, last)) {
+        plog__seal(plog, log, last);
+        return GO_ON;
+    }
+    plog__round_begin(plog, log);
+    return GO_ON;
+}
+
+void plog__writer_advance(struct plog *plog, struct plog__log *log, struct port_out *out)
+{
+    for (;;) {
+        if (log->asked != PLOG__ASKED_NOTHING) { return; }
+        if (log->writer.list == &plog->ready) { plog__task_take_off(&log->writer); }
+        if (log->writer.list != NULL) { return; } /* waits for a file */
+        if (!plog__may_emit(plog, out)) {
+            plog__task_ready(plog, &log->writer);
+            return;
+        }
+        if (step(plog, log, out) == STOP_HERE) { return; }
+    }
+}
+
+static void name_done(struct plog *plog, struct plog__log *log, enum plog__asked asked, enum port_rc rc)
+{
+    if (rc == PORT_IO) { plog__disk_fail(plog); }
+    if (rc != PORT_OK) {
+        fail_writing(plog, log, rc);
+        return;
+    }
+    if (asked == PLOG__ASKED_PARENT) {
+        log->is_parent_synced = true;
+    } else if (log->writing != PLOG__NONE) {
+        plog__segment_at(plog, plog__round_at(plog, log->writing)->segment)->is_named = true;
+    }
+}
+
+/* The segment that the round being written is for: cleared of what was in its file, or cut to what is known of it. */
+static void cut_done(struct plog *plog, struct plog__log *log, enum plog__asked asked, enum port_rc rc)
+{
+    if (log->writing == PLOG__NONE) { return; }
+    struct plog__segment *segment = plog__segment_at(plog, plog__round_at(plog, log->writing)->segment);
+    if (rc != PORT_OK) {
+        fail_writing(plog, log, rc);
+    } else if (asked == PLOG__ASKED_CLEAR) {
+        segment->is_created = true;
+    } else {
+        segment->needs_cut = false;
+    }
+}
+
+void plog__writer_done(struct plog *plog, struct plog__log *log, const struct port_event *event, struct port_out *out)
+{
+    enum plog__asked asked = log->asked;
+    enum port_rc rc = event->done.rc;
+    CHECK(asked != PLOG__ASKED_NOTHING);
+    log->asked = PLOG__ASKED_NOTHING;
+    switch (asked) {
+    case PLOG__ASKED_NOTHING: break;
+    case PLOG__ASKED_DIR:
+        if (rc == PORT_OK || rc == PORT_EXISTS) {
+            log->has_dir = true;
+        } else {
+            fail_writing(plog, log, rc);
+        }
+        break;
+    case PLOG__ASKED_NAME:
+    case PLOG__ASKED_PARENT: name_done(plog, log, asked, rc); break;
+    case PLOG__ASKED_CLEAR:
+    case PLOG__ASKED_CUT: cut_done(plog, log, asked, rc); break;
+    case PLOG__ASKED_WRITE: write_done(plog, log, event); break;
+    case PLOG__ASKED_UNDO:
+        log->needs_undo = false;
+        plog__segment_at(plog, log->undo_segment)->pins -= 1;
+        if (rc != PORT_OK) { plog__log_fail(plog, log); }
+        break;
+    case PLOG__ASKED_FLUSH: flush_done(plog, log, event); break;
+    case PLOG__ASKED_SMALL: small_done(plog, log, event, out); break;
+    case PLOG__ASKED_CHECK: plog__replay_done(plog, log, event, out); break;
+    }
+    plog__writer_advance(plog, log, out);
+}
+
+/* At a clean stop the index tails are written too, so that Kafka's tools see all of them. True: there is something to do. */
+bool plog__writer_finish(struct plog *plog, struct plog__log *log)
+{
+    struct plog__segment *last = plog__segment_last(log);
+    if (log->is_failed || log->is_deleting || last == NULL || !last->is_created) { return false; }
+    if (log->tail.index_count > 0 || log->tail.time_count > 0) {
+        begin_flush(plog, log, last, false);
+    } else if (!log->is_epochs_dirty || !log->has_dir || !plog__small_begin(plog, log, PLOG__SMALL_EPOCHS)) {
+        log->is_epochs_dirty = false;
+        return false;
+    }
+    plog__task_ready(plog, &log->writer);
+    return true;
+}
