@@ -1,0 +1,346 @@
+/* client__.h: the client from inside.
+ *
+ * Room    core/client, private.
+ * Files   client.c (create, step, turn, poll), client_nodes.c (connections, versions, requests), client_topics.c (metadata),
+ *         client_accept.c (records into batches), client_produce.c (batches to leaders), client_consume.c (offsets, fetches),
+ *         client_records.c (records out of fetched bytes), client_calls.c (any other call).
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef CLIENT_PRIVATE_H
+#define CLIENT_PRIVATE_H
+
+#include "client/client.h"
+
+#include "peer/peer.h"
+#include "wire/kafka/fetch.h"
+#include "wire/kafka/kafka.h"
+
+#define NONE                 UINT32_MAX
+#define MS                   UINT64_C(1000000)
+#define API_KEYS             128 /* versions are kept for keys below this */
+#define SCRATCH_BYTES        65536
+#define PARTS_OF_ASK         64 /* partitions in one request */
+#define IN_FLIGHT_IDEMPOTENT 5
+#define FETCHED_OF_NODE      2 /* answers of one node that wait to be read */
+
+/* ---- nodes ---- */
+
+/* CLOSED -client__node_use-> DIALING -connected-> GREETING -versions known-> READY; a lost connection: back to DIALING. */
+enum node_state { NODE_CLOSED = 0, NODE_DIALING, NODE_GREETING, NODE_READY };
+struct node {
+    enum node_state state;
+    bool is_used; /* the slot */
+    bool is_bootstrap;
+    bool is_old; /* its ApiVersions is answered in version 0 only */
+    int32_t id;  /* -1: bootstrap */
+    uint16_t port;
+    uint16_t host_bytes;
+    struct peer_id peer;
+    uint32_t produce_in_flight;
+    bool is_fetching;
+    uint32_t fetched_count;
+    int16_t version_min[API_KEYS]; /* -1: it has no such api */
+    int16_t version_max[API_KEYS];
+    uint8_t host[PEER_HOST_MAX];
+};
+
+/* ---- requests in flight ---- */
+
+enum ask_kind { ASK_VERSIONS = 0, ASK_METADATA, ASK_PRODUCER_ID, ASK_PRODUCE, ASK_OFFSETS, ASK_FETCH, ASK_CALL };
+struct ask {
+    enum ask_kind kind;
+    uint32_t node;
+    struct peer_id peer; /* of the node, when it was sent */
+    int16_t api_key;
+    int16_t version;
+    uint32_t item;                /* ASK_CALL: the call */
+    uint32_t life;                /* ASK_PRODUCE: of the producer id */
+    struct base_list batches;     /* ASK_PRODUCE */
+    uint32_t parts[PARTS_OF_ASK]; /* ASK_OFFSETS, ASK_FETCH */
+    uint32_t generations[PARTS_OF_ASK];
+    uint32_t part_count;
+};
+
+/* ---- topics ---- */
+
+struct topic {
+    bool is_used;
+    bool is_answered; /* since it was last asked anew */
+    enum client_topic_state state;
+    int16_t error;
+    uint64_t missing_until_ns; /* UINT64_MAX: it is not missing */
+    struct base_uuid id;
+    int32_t partition_count;
+    int32_t sticky;          /* where records without a key go now; -1: to be drawn */
+    struct base_list parked; /* records that wait for the metadata */
+    uint64_t parked_deadline_ns;
+    uint32_t name_bytes;
+    uint8_t name[CLIENT_TOPIC_NAME_MAX];
+};
+
+/* Records in their own form, one after another; see client_accept.c. */
+struct parked {
+    struct base_link link;
+    size_t size_bytes;
+    size_t used_bytes;
+    size_t read_bytes;
+};
+
+enum seek { SEEK_NOT = 0, SEEK_BEGINNING, SEEK_END, SEEK_TIME };
+struct part {
+    uint32_t topic;
+    int32_t index;
+    int32_t leader; /* -1: none known */
+    int32_t leader_epoch;
+    /* producing */
+    struct base_link busy;  /* on client->busy while queue is not empty */
+    struct base_list queue; /* batches, in the order of their records */
+    uint64_t retry_ns;      /* nothing is sent before */
+    int32_t next_sequence;
+    uint32_t life; /* of the producer id that next_sequence belongs to */
+    /* consuming */
+    struct base_link assigned; /* on client->assigned */
+    uint64_t token;
+    uint32_t generation; /* of the assignment: older answers are not for it */
+    enum seek seek;
+    enum client_reset reset;
+    int64_t seek_ms;
+    int64_t position; /* the next to fetch */
+    int64_t consumed; /* the next to give */
+    uint64_t fetch_retry_ns;
+    bool is_asked; /* in a request that is in flight */
+    bool is_end_told;
+    bool is_spoilt;  /* what was fetched can't be read on */
+    uint32_t queued; /* pieces that were fetched and not read to their end */
+    bool has_failed; /* to be reported */
+    int16_t error;
+    enum port_rc rc;
+};
+
+/* ---- batches ---- */
+
+/* FILLING -full, lingered, flushed-> READY -client_produce.c-> IN_FLIGHT -answer-> DONE; a retriable end: back to READY. */
+enum batch_state { BATCH_FILLING = 0, BATCH_READY, BATCH_IN_FLIGHT, BATCH_DONE };
+struct batch {
+    struct base_link link; /* on its part's queue, then on client->done */
+    struct base_link in_ask;
+    enum batch_state state;
+    uint32_t part;
+    uint32_t first_cell;
+    uint32_t last_cell;
+    uint32_t record_count;
+    struct rec_build build;
+    uint8_t *block;         /* where build writes, or where wire lies */
+    struct base_slice wire; /* once sealed */
+    bool is_sealed;
+    bool is_maybe_written; /* an attempt ended without a definite answer */
+    uint64_t ready_ns;     /* FILLING: when it has lingered */
+    uint64_t deadline_ns;
+    uint32_t attempts;
+    int32_t sequence; /* -1: none yet */
+    uint32_t life;    /* of the producer id that its sequence belongs to */
+    /* DONE */
+    enum client_outcome outcome;
+    int16_t error;
+    int64_t base_offset;
+    int64_t append_ms;
+};
+struct cell { /* one record's token */
+    uint64_t token;
+    uint32_t next;
+};
+
+/* ---- fetched ---- */
+
+struct piece {
+    uint32_t part;
+    uint32_t generation;
+    struct base_slice rest; /* batches not looked at yet */
+    int64_t end_offset;     /* the high watermark, or last stable offset */
+    struct kafka_fetch_response_aborted_transaction *aborted;
+    int32_t aborted_count;
+};
+struct fetched {
+    struct base_link link; /* on client->fetched, in order of arrival */
+    uint32_t node;
+    uint8_t *frame;
+    uint8_t *memory; /* the decoded answer and the pieces */
+    struct piece *pieces;
+    uint32_t piece_count;
+    uint32_t piece;
+    uint8_t *opened; /* of the batch at hand; NULL: it was not compressed */
+    struct rec_walk walk;
+    bool is_walking;
+};
+
+struct call {
+    struct base_link link; /* waiting, then done */
+    bool is_sent;
+    uint64_t token;
+    int16_t api_key;
+    int16_t version;
+    enum client_target target;
+    int32_t node;
+    uint64_t deadline_ns;
+    uint64_t retry_ns;
+    uint8_t *body; /* in the api's highest version */
+    uint32_t body_bytes;
+    uint8_t *frame; /* of the answer */
+    uint8_t *memory;
+    const void *answer;
+    int16_t error;
+    enum port_rc rc;
+    bool is_indefinite;
+};
+
+enum identity_state { IDENTITY_NONE = 0, IDENTITY_ASKED, IDENTITY_HELD, IDENTITY_REFUSED };
+
+struct client {
+    struct client_config config;
+    struct base_pages *pages;
+    struct peers *peers;
+    struct base_prng prng;
+    uint8_t *scratch;
+    uint64_t now_ns;
+    int64_t wall_ms;
+    bool is_closing;
+    uint32_t step_left;
+    uint64_t alarm_ns;
+    bool has_more; /* work was left for want of room in the step */
+    bool has_news; /* something to be polled came up outside of client_step */
+    /* nodes */
+    struct node *nodes;
+    uint32_t next_candidate;
+    int32_t controller;
+    uint32_t asks_to_any; /* turns among ready nodes */
+    bool was_ready;
+    uint32_t connects_failed;
+    enum port_rc connect_rc;
+    struct base_pool asks;
+    /* topics */
+    struct topic *topics;
+    uint32_t topics_used; /* slots below it */
+    struct base_pool parts;
+    struct base_map parts_by_place;
+    bool is_metadata_wanted;
+    bool is_metadata_asked;
+    uint64_t metadata_ns; /* not asked before */
+    uint64_t metadata_due_ns;
+    /* producer */
+    struct base_pool batches;
+    struct base_pool cells;
+    struct base_list busy;
+    struct base_list done;
+    uint32_t records;      /* taken and not yet polled */
+    uint32_t parked_count; /* of them, those that are parked */
+    enum identity_state identity;
+    bool is_idempotent;
+    int64_t producer_id;
+    int16_t producer_epoch;
+    int16_t identity_error;
+    uint32_t life;
+    uint64_t identity_ns;
+    uint32_t batches_in_flight;
+    bool is_identity_spoilt; /* a sequence will never be used, or the broker refused one: take another producer id */
+    /* consumer */
+    struct base_list assigned;
+    struct base_pool fetched_pool;
+    struct base_list fetched;
+    /* calls */
+    struct base_pool calls;
+    struct base_list calls_waiting;
+    struct base_list calls_done;
+    uint32_t call_shown; /* its answer is borrowed until the next poll; NONE */
+};
+
+/* ---- client_nodes.c ---- */
+void client__nodes_init(struct client *client);
+struct node *client__node_by_id(struct client *client, int32_t id);
+/* A node that requests can be sent to; NULL: none yet, and one is being dialled. */
+struct node *client__node_any(struct client *client);
+/* The same for one node; NULL: not ready, and being dialled. */
+struct node *client__node_use(struct client *client, int32_t id);
+void client__node_put(struct client *client, int32_t id, struct kafka_text host, int32_t port);
+uint32_t client__node_index(const struct client *client, const struct node *node);
+void client__node_reset(struct client *client, struct node *node);
+/* The highest version that both know, at most `cap`; -1: none. */
+int16_t client__version(const struct node *node, int16_t api_key, int16_t cap);
+bool client__can_send(const struct client *client, const struct node *node, const struct port_out *out);
+/* Encodes and sends. BASE_FULL: no memory or no ask now. BASE_BAD: the version can't say it. */
+MUST_USE
+enum base_rc client__send(struct client *client, struct node *node, enum ask_kind kind, int16_t api_key,
+                          int16_t version, const void *request, bool is_unanswered, uint64_t timeout_ms,
+                          struct port_out *out, struct ask **ask_out);
+void client__turn_nodes(struct client *client);
+/* Takes what peers has to say until there is nothing more. */
+void client__take_peer_events(struct client *client, struct port_out *out);
+/* Decodes an answer into a block of pages (to be given back). */
+MUST_USE
+enum base_rc client__decode(struct client *client, enum kafka_message message, struct base_slice body, int16_t version,
+                            size_t extra_bytes, void **answer_out, uint8_t **memory_out, struct base_arena *arena_out);
+/* The frame of the answer at hand as a block of its own; *body moves with it. NULL: no memory. */
+MUST_USE
+uint8_t *client__keep_frame(struct client *client, struct base_slice frame, struct base_slice *body);
+void client__give(struct client *client, uint8_t *block); /* NULL is nothing */
+void client__alarm(struct client *client, uint64_t deadline_ns);
+void client__later(struct client *client); /* no memory now: look again soon */
+struct base_arena client__scratch(struct client *client);
+bool client__may_work(struct client *client, const struct port_out *out); /* counts step_left down */
+
+/* ---- client_topics.c ---- */
+struct topic *client__topic_find(const struct client *client, struct base_slice name);
+MUST_USE
+enum base_rc client__topic_take(struct client *client, struct base_slice name, struct topic **topic_out);
+struct topic *client__topic_by_id(const struct client *client, struct base_uuid id);
+static inline struct base_slice client__topic_name(const struct topic *topic)
+{
+    return base_slice_of(topic->name, topic->name_bytes);
+}
+uint32_t client__topic_index(const struct client *client, const struct topic *topic);
+struct part *client__part_find(const struct client *client, uint32_t topic, int32_t index);
+MUST_USE
+enum base_rc client__part_take(struct client *client, uint32_t topic, int32_t index, struct part **part_out);
+static inline struct part *client__part(const struct client *client, uint32_t index)
+{
+    return base_pool_at(&client->parts, index);
+}
+uint32_t client__part_index(const struct client *client, const struct part *part);
+void client__want_metadata(struct client *client);
+void client__turn_metadata(struct client *client, struct port_out *out);
+void client__on_metadata(struct client *client, const struct ask *ask, struct base_slice body);
+void client__lost_metadata(struct client *client);
+
+/* ---- client_accept.c ---- */
+void client__turn_parked(struct client *client);
+bool client__poll_parked(struct client *client, struct client_result *result_out);
+void client__seal_lingered(struct client *client, struct part *part);
+
+/* ---- client_produce.c ---- */
+void client__turn_producer(struct client *client, struct port_out *out);
+void client__on_producer_id(struct client *client, const struct ask *ask, struct base_slice body);
+void client__lost_producer_id(struct client *client);
+void client__on_produced(struct client *client, struct ask *ask, struct base_slice body);
+void client__lost_produce(struct client *client, struct ask *ask, bool was_unanswered);
+bool client__poll_done(struct client *client, struct client_result *result_out);
+void client__batch_end(struct client *client, struct batch *batch, enum client_outcome outcome, int16_t error);
+
+/* ---- client_consume.c ---- */
+void client__turn_consumer(struct client *client, struct port_out *out);
+void client__on_offsets(struct client *client, const struct ask *ask, struct base_slice body);
+void client__on_fetched(struct client *client, const struct ask *ask, struct base_slice frame, struct base_slice body);
+void client__lost_parts(struct client *client, const struct ask *ask);
+void client__part_fail(struct client *client, struct part *part, int16_t error, enum port_rc rc);
+
+/* ---- client_records.c ---- */
+bool client__poll_records(struct client *client, struct client_result *result_out);
+void client__fetched_free(struct client *client, struct fetched *fetched);
+
+/* ---- client_calls.c ---- */
+void client__turn_calls(struct client *client, struct port_out *out);
+void client__on_call(struct client *client, const struct ask *ask, struct base_slice frame, struct base_slice body);
+void client__lost_call(struct client *client, const struct ask *ask, enum port_rc rc);
+bool client__poll_calls(struct client *client, struct client_result *result_out);
+void client__forget_call(struct client *client);
+
+#endif
