@@ -18,7 +18,7 @@ static struct journal__queued *queued_at(struct journal *journal, uint64_t count
 
 static uint64_t group_bytes_max(const struct journal *journal)
 {
-    return base_min_u64(journal->config.group_bytes_max, journal->file_bytes - JOURNAL__PAGE_BYTES);
+    return base_min_u64(journal->config.group_bytes_max, journal->file_bytes - JOURNAL__FREE_BYTES);
 }
 
 enum base_rc journal_append(struct journal *journal, const struct journal_entry *entry, const struct port_piece *pieces,
@@ -73,8 +73,7 @@ static uint32_t measure(struct journal *journal, uint64_t *payload_bytes_out)
 static bool make_place(struct journal *journal, uint64_t bytes, struct port_out *out)
 {
     uint64_t offset = journal->end % journal->file_bytes;
-    /* The last page of a file stays free, so that the end is always inside a file that exists. */
-    bool fits = offset + bytes + JOURNAL__PAGE_BYTES <= journal->file_bytes;
+    bool fits = offset + bytes + JOURNAL__FREE_BYTES <= journal->file_bytes;
     uint64_t position = fits ? journal->end : (journal->current_number + 1) * journal->file_bytes;
     if (position + bytes - journal->begin > journal->limit_bytes) {
         journal->is_checkpoint_wanted = true;
@@ -191,9 +190,9 @@ void journal__append_pump(struct journal *journal, struct port_out *out)
     if (journal->end - journal->begin >= journal->bytes_max / 2) { journal->is_checkpoint_wanted = true; }
 }
 
-static void sync_oldest(struct journal *journal, struct port_out *out)
+void journal__append_sync(struct journal *journal, struct port_out *out)
 {
-    if (journal->is_syncing || journal->group_out == journal->group_tail) { return; }
+    if (journal__is_failed(journal) || journal->is_syncing || journal->group_out == journal->group_tail) { return; }
     struct journal__group *group = &journal->groups[journal->group_out % JOURNAL__GROUPS];
     if (group->state != JOURNAL__GROUP_WRITTEN) { return; }
     (void)journal__emit_file(journal, PORT_SYNC, group->slot, journal__token(JOURNAL__FOR_SYNC, 0), out);
@@ -226,7 +225,7 @@ void journal__group_written(struct journal *journal, const struct port_event *ev
         return;
     }
     group->state = JOURNAL__GROUP_WRITTEN;
-    sync_oldest(journal, out);
+    journal__append_sync(journal, out);
 }
 
 void journal__group_synced(struct journal *journal, const struct port_event *event, struct port_out *out)
@@ -245,7 +244,7 @@ void journal__group_synced(struct journal *journal, const struct port_event *eve
     CHECK(group->queue_end >= journal->queue_synced);
     journal->queue_synced = group->queue_end;
     journal->line = group->position + group->bytes;
-    sync_oldest(journal, out);
+    journal__append_sync(journal, out);
     out->wants_turn = true; /* the line, or what waited */
 }
 

@@ -1,9 +1,11 @@
 /* files.c: file ids, and the life of a journal file: made ready ahead of its use, and gone or used again behind it.
  *
- * NEXT    IDLE [-old file there-> RENAMING] -> OPENING [-new-> ALLOCATING -> ZEROING -> SYNCING] -> SYNCING_DIR -> ready.
+ * NEXT    IDLE [-old file there-> RENAMING] -> OPENING [-new-> ALLOCATING -> ZEROING] -> SYNCING -> SYNCING_DIR -> NAMING
+ *         -> NAMED -> SYNCING_NAME -> ready.
  *         A file is allocated whole, so that no group meets a full disk, and written with zeros, so that syncing a group
  *         changes no metadata (docs/decisions/0001-journal-thresholds.md). When a group waits, zeroing ends early.
- *         No group is written to a file before its name is durable.
+ *         No group is written to a file before its name is durable, nor before the last page of the file before it says,
+ *         durably, that it exists: a chain that lost its last file as a whole would else look like one that ended earlier.
  * OLD     Files before the checkpoint's begin are kept to become a next one, as far as bytes_max allows; the rest goes.
  *         What an old file holds is never taken for groups: their position names another place.
  *
@@ -160,10 +162,21 @@ static void close_retired(struct journal *journal, struct port_out *out)
     }
 }
 
+/* One sync at a time: that of a group first. */
+static void sync_name(struct journal *journal, struct port_out *out)
+{
+    if (journal->is_syncing) { return; }
+    (void)journal__emit_file(journal, PORT_SYNC, journal->current_slot, journal__token(JOURNAL__FOR_FILES, 0), out);
+    journal->is_syncing = true;
+    journal->files.stage = JOURNAL__FILES_SYNCING_NAME;
+}
+
 void journal__files_pump(struct journal *journal, struct port_out *out)
 {
     struct journal__files *files = &journal->files;
     close_retired(journal, out);
+    if (files->stage == JOURNAL__FILES_NAMED && !journal__is_failed(journal)) { sync_name(journal, out); }
+    if (files->stage == JOURNAL__FILES_NAMED && journal__is_failed(journal)) { files->stage = JOURNAL__FILES_IDLE; }
     if (files->stage != JOURNAL__FILES_IDLE || journal__is_failed(journal)) { return; }
     bool is_running = journal->state == JOURNAL__READY && journal->current_slot != JOURNAL__NO_SLOT;
     if (is_running && !files->is_next_ready) { files->next_number = journal->current_number + 1; }
@@ -274,6 +287,36 @@ static void opened(struct journal *journal, const struct port_event *event, stru
     effect->size_bytes = journal->file_bytes;
 }
 
+/* In the last page of the current file, which no group ever takes. */
+static void name_next(struct journal *journal, struct port_out *out)
+{
+    struct journal__files *files = &journal->files;
+    CHECK(files->next_number == journal->current_number + 1);
+    struct journal__head head = {
+        .id = journal->id,
+        .life = journal->life,
+        .is_line = true,
+        .is_more = true,
+        .sequence = journal->sequence,
+        .position = files->next_number * journal->file_bytes - JOURNAL__PAGE_BYTES,
+        .bytes = JOURNAL__PAGE_BYTES,
+        .line = journal->line,
+        .checkpoint = journal->checkpoint_synced,
+    };
+    journal__put_head(files->head, &head);
+    files->pieces[0] = (struct port_piece){.kind = PORT_MEMORY, .at = files->head, .size_bytes = JOURNAL__HEAD_BYTES};
+    files->pieces[1] = (struct port_piece){.kind = PORT_MEMORY,
+                                           .at = journal__zeros,
+                                           .size_bytes = JOURNAL__PAGE_BYTES - JOURNAL__HEAD_BYTES};
+    struct port_effect *effect =
+        journal__emit_file(journal, PORT_WRITE, journal->current_slot, journal__token(JOURNAL__FOR_FILES, 0), out);
+    effect->position_bytes = journal->file_bytes - JOURNAL__PAGE_BYTES;
+    effect->pieces = files->pieces;
+    effect->piece_count = 2;
+    effect->size_bytes = JOURNAL__PAGE_BYTES;
+    files->stage = JOURNAL__FILES_NAMING;
+}
+
 static void next_is_ready(struct journal *journal)
 {
     struct journal__files *files = &journal->files;
@@ -287,6 +330,10 @@ void journal__files_done(struct journal *journal, const struct port_event *event
     struct journal__files *files = &journal->files;
     enum port_rc rc = event->done.rc;
     enum journal__files_stage stage = files->stage;
+    if (stage == JOURNAL__FILES_SYNCING_NAME) {
+        journal->is_syncing = false;
+        journal__append_sync(journal, out);
+    }
     if (stage == JOURNAL__FILES_RENAMING || stage == JOURNAL__FILES_UNLINKING) {
         if (rc == PORT_OK || rc == PORT_MISSING) { files->old_first += 1; }
         if (rc == PORT_OK && stage == JOURNAL__FILES_RENAMING && !journal__is_failed(journal)) {
@@ -323,8 +370,13 @@ void journal__files_done(struct journal *journal, const struct port_event *event
     } else if (stage == JOURNAL__FILES_SYNCING) {
         (void)journal__emit_dir(journal, PORT_SYNC_DIR, JOURNAL__DIR, journal__token(JOURNAL__FOR_FILES, 0), out);
         files->stage = JOURNAL__FILES_SYNCING_DIR;
+    } else if (stage == JOURNAL__FILES_SYNCING_DIR && journal->current_slot != JOURNAL__NO_SLOT) {
+        name_next(journal, out);
+    } else if (stage == JOURNAL__FILES_NAMING) {
+        files->stage = JOURNAL__FILES_NAMED;
+        if (event->done.count < JOURNAL__HEAD_BYTES) { give_up(journal, PORT_IO, out); }
     } else {
-        CHECK(stage == JOURNAL__FILES_SYNCING_DIR);
+        CHECK(stage == JOURNAL__FILES_SYNCING_DIR || stage == JOURNAL__FILES_SYNCING_NAME);
         next_is_ready(journal);
     }
 }

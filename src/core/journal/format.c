@@ -14,6 +14,7 @@ enum {
     MAGIC_END = 0x574a4531,     /* WJE1 */
     FORMAT_VERSION = 1,
     FLAG_LINE = 1,
+    FLAG_MORE = 2,
     FLAG_CLEAN = 1,
     FLAG_HAS_BYTES = 1,
 };
@@ -37,7 +38,7 @@ void journal__put_head(uint8_t *at, const struct journal__head *head)
     memset(at, 0, JOURNAL__HEAD_BYTES);
     base_put_u32(at, MAGIC_GROUP);
     base_put_u16(at + 4, FORMAT_VERSION);
-    base_put_u16(at + 6, head->is_line ? FLAG_LINE : 0);
+    base_put_u16(at + 6, (uint16_t)((head->is_line ? FLAG_LINE : 0) | (head->is_more ? FLAG_MORE : 0)));
     memcpy(at + 8, head->id.b, sizeof head->id.b);
     base_put_u32(at + 24, head->life);
     base_put_u32(at + 28, head->row_count);
@@ -58,7 +59,8 @@ bool journal__get_head(const uint8_t *at, struct base_uuid id, uint64_t position
     if (memcmp(at + 8, id.b, sizeof id.b) != 0) { return false; }
     struct journal__head head = {
         .id = id,
-        .is_line = (base_get_u16(at + 6) & FLAG_LINE) != 0,
+        .is_line = (base_get_u16(at + 6) & (FLAG_LINE | FLAG_MORE)) != 0,
+        .is_more = (base_get_u16(at + 6) & FLAG_MORE) != 0,
         .life = base_get_u32(at + 24),
         .row_count = base_get_u32(at + 28),
         .sequence = base_get_u64(at + 32),

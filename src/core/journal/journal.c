@@ -32,7 +32,7 @@ static uint64_t format_file_bytes(const struct journal_config *config)
     for (;;) {
         uint64_t half = bytes / 2 / JOURNAL__PAGE_BYTES * JOURNAL__PAGE_BYTES;
         if (config->bytes_max / 8 >= bytes || half < JOURNAL__FILE_BYTES_MIN) { return bytes; }
-        if (half < config->group_bytes_max + (uint64_t)JOURNAL__PAGE_BYTES) { return bytes; }
+        if (half < config->group_bytes_max + (uint64_t)JOURNAL__FREE_BYTES) { return bytes; }
         bytes = half;
     }
 }
@@ -55,7 +55,7 @@ enum base_rc journal_create(struct base_arena *arena, struct base_pages *pages, 
     CHECK(config->file_bytes >= JOURNAL__FILE_BYTES_MIN);
     CHECK(config->file_bytes <= JOURNAL__FILE_BYTES_MAX);
     CHECK(config->group_bytes_max >= JOURNAL__PAGE_BYTES);
-    CHECK(config->group_bytes_max + (uint64_t)JOURNAL__PAGE_BYTES <= config->file_bytes);
+    CHECK(config->group_bytes_max + (uint64_t)JOURNAL__FREE_BYTES <= config->file_bytes);
     size_t mark = base_arena_mark(arena);
     struct journal *journal = base_arena_take_array(arena, 1, sizeof *journal);
     if (journal == NULL) { return BASE_FULL; }

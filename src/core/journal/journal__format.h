@@ -11,6 +11,9 @@
 #include "journal/journal.h"
 
 #define JOURNAL__PAGE_BYTES     4096u /* groups begin and end on pages, so that writing one never touches another */
+/* The end of each file that no group takes: a page for the line alone, and the page that names the next file. So the end of
+ * the journal is always inside a file that exists. */
+#define JOURNAL__FREE_BYTES     8192u
 #define JOURNAL__HEAD_BYTES     128u
 #define JOURNAL__ROW_BYTES      96u
 #define JOURNAL__TRAILER_BYTES  32u
@@ -26,6 +29,7 @@ struct journal__head {
     struct base_uuid id; /* of the journal: one for each format */
     uint32_t life;       /* one for each start */
     bool is_line;        /* nothing but the line: stands where the next group will, is no link of the chain */
+    bool is_more;        /* a line in the last page of a file: the next file exists */
     uint64_t sequence;   /* of the group in the journal */
     uint64_t position;   /* file number x file bytes + place in the file */
     uint64_t bytes;      /* of the whole group, whole pages */

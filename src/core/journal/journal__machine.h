@@ -87,6 +87,9 @@ enum journal__files_stage {
     JOURNAL__FILES_ZEROING,
     JOURNAL__FILES_SYNCING,
     JOURNAL__FILES_SYNCING_DIR,
+    JOURNAL__FILES_NAMING, /* the current file's last page says that there is a next one */
+    JOURNAL__FILES_NAMED,  /* waits for the sync that runs */
+    JOURNAL__FILES_SYNCING_NAME,
     JOURNAL__FILES_UNLINKING,
 };
 struct journal__files {
@@ -102,6 +105,7 @@ struct journal__files {
     char path[JOURNAL__NAME_BYTES];
     char path_to[JOURNAL__NAME_BYTES];
     struct port_piece pieces[16];
+    uint8_t head[JOURNAL__HEAD_BYTES];
 };
 
 enum journal__ck_stage {
@@ -228,6 +232,7 @@ struct journal__load {
     uint64_t checkpoint_seen; /* synced, as groups say */
     uint64_t checkpoint_max;  /* of the headers */
     uint32_t life_max;
+    uint64_t number_named; /* the greatest that a file before it names */
     bool has_damage;
     bool has_group; /* the walk stands in a group */
     bool is_verified;
@@ -322,6 +327,7 @@ bool journal__files_is_busy(const struct journal *journal);
 
 /* append.c */
 void journal__append_pump(struct journal *journal, struct port_out *out);
+void journal__append_sync(struct journal *journal, struct port_out *out); /* the oldest written group, if none runs */
 void journal__append_line(struct journal *journal, struct port_out *out);
 void journal__group_written(struct journal *journal, const struct port_event *event, struct port_out *out);
 void journal__group_synced(struct journal *journal, const struct port_event *event, struct port_out *out);

@@ -79,7 +79,9 @@ const uint8_t *journal__read(struct journal *journal, uint64_t number, uint64_t 
     if (reader->window_want == 0 || !is_inside) {
         reader->window_at = window_at;
         reader->window_bytes = 0;
-        reader->window_want = JOURNAL__WINDOW_BYTES;
+        uint64_t file_end = number < JOURNAL__CHECKPOINT_A ? journal->file_bytes : reader->size_bytes;
+        uint64_t want = base_max_u64(at + size_bytes, file_end) - window_at; /* nothing is looked for behind it */
+        reader->window_want = base_min_u64(want, JOURNAL__WINDOW_BYTES);
     }
     uint64_t end = reader->window_at + reader->window_bytes;
     if (reader->window_bytes < reader->window_want && (reader->is_missing || end >= reader->size_bytes)) {

@@ -33,6 +33,23 @@ static void believe(struct journal *journal, const struct journal__head *head)
     load->checkpoint_seen = base_max_u64(load->checkpoint_seen, head->checkpoint);
     if (head->life > load->life_max) { load->life_max = head->life; }
     if (head->life > load->chosen.life) { load->is_begun = true; }
+    if (head->is_more) {
+        load->number_named = base_max_u64(load->number_named, number_of(journal, head->position) + 1);
+    }
+}
+
+/* A file after number `from` and before `to` is not there: files are made in order, each before its use. */
+static bool has_hole(const struct journal *journal, uint64_t from, uint64_t to)
+{
+    for (uint64_t number = from + 1; number < to && number - from <= JOURNAL__NUMBERS; number++) {
+        if (!journal__load_has_file(journal, number)) { return true; }
+    }
+    return false;
+}
+
+static uint64_t number_last(const struct journal__load *load)
+{
+    return base_max_u64(load->number_max, load->number_named);
 }
 
 static void start_walk(struct journal *journal)
@@ -206,12 +223,13 @@ static void end_walk(struct journal *journal)
     struct journal__walk *walk = &load->walk;
     uint64_t number = number_of(journal, walk->position);
     bool is_there = journal__load_has_file(journal, number);
-    bool fits = offset_of(journal, walk->position) + 2 * JOURNAL__PAGE_BYTES <= journal->file_bytes;
+    bool fits = offset_of(journal, walk->position) + JOURNAL__PAGE_BYTES + JOURNAL__FREE_BYTES <= journal->file_bytes;
     journal->end = walk->position;
     journal->sequence = walk->sequence;
-    load->is_fresh = load->is_lost_tail || !is_there || !fits;
+    bool is_holed = load->is_lost_tail || !is_there || has_hole(journal, number, number_last(load) + 1);
+    load->is_fresh = is_holed || !fits;
     if (load->is_lost_tail) { journal->sequence += 1; } /* the hole stays one for the next recovery */
-    load->number_max = load->is_lost_tail || !is_there ? load->number_max + 1 : number + 1;
+    load->number_max = is_holed ? number_last(load) + 1 : number + 1;
     load->settle_at = base_max_u64(load->line, load->chosen.begin);
     load->settle_end = base_max_u64(load->settle_at, walk->position);
     bool is_worn = load->life_max >= JOURNAL__LIFE_MAX || journal->sequence >= JOURNAL__SEQUENCE_MAX ||
@@ -366,9 +384,11 @@ bool journal__replay(struct journal *journal, struct port_out *out)
         return journal->state == JOURNAL__LOADING;
     }
     bool is_lost = looked == LOOKED_END && load->is_lost_tail;
-    bool is_missing = !journal__load_has_file(journal, number_of(journal, walk->position));
     uint64_t position = walk->position;
+    uint64_t number = number_of(journal, position);
     bool is_end = looked == LOOKED_END || (looked == LOOKED_GAP && !walk->has_candidate);
+    uint64_t number_to = is_end ? number_last(load) + 1 : number_of(journal, walk->candidate.position);
+    bool is_missing = !journal__load_has_file(journal, number) || has_hole(journal, number, number_to);
     if (!is_end) {
         pass_to_candidate(walk);
     } else {

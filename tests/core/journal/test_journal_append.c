@@ -292,7 +292,7 @@ static void a_full_disk_makes_appends_wait_and_heals_by_itself(void **state)
     struct journal_config config = host_config();
     struct host *host = given_journal(&config);
     host->disk->room_bytes = fake_disk_used(host->disk) + 1000;
-    for (int i = 0; i < 60; i++) { assert_true(host_append(host, 15000)); }
+    for (int i = 0; i < 20; i++) { assert_true(host_append(host, 15000)); }
     host_run(host);
     assert_true(host->acked < host->appended);
     assert_false(host->is_disk_failed);

@@ -1,0 +1,339 @@
+/* test_journal_checkpoint.c: the newest good one wins, a torn one is ignored, and files come and go behind it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "host.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+
+#define CHECKPOINT_A "weir-journal/checkpoint-a.wj"
+#define CHECKPOINT_B "weir-journal/checkpoint-b.wj"
+
+static struct fake_disk *copy_of(const struct fake_disk *disk)
+{
+    return fake_disk_crash(disk, FAKE_KEEP_ALL, 0, 0, true);
+}
+
+static void end(struct host *host) { fake_disk_free(host_free(host)); }
+
+static struct host *given_recovered(struct fake_disk *disk, const struct journal_config *config)
+{
+    struct host *host = host_make(disk, config);
+    host->checks_durable = false;
+    host_start(host);
+    assert_true(host->is_replayed);
+    return host;
+}
+
+static struct host *given_journal(const struct journal_config *config)
+{
+    struct host *host = given_recovered(fake_disk_make(), config);
+    assert_int_equal(host->replay_rc, PORT_OK);
+    return host;
+}
+
+static void append(struct host *host, uint32_t count, uint64_t size_bytes)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        assert_true(host_append(host, size_bytes));
+        host_run(host);
+    }
+    assert_int_equal(host->acked, host->appended);
+}
+
+static void replay_starts_at_the_newest_checkpoint(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    struct host *host = given_journal(&config);
+    for (uint64_t round = 1; round <= 5; round++) {
+        append(host, 3, 200);
+        host_checkpoint(host, false);
+        assert_int_equal(host->checkpoint_rc, PORT_OK);
+        append(host, 2, 200);
+        struct host *again = given_recovered(copy_of(host->disk), &config);
+        assert_int_equal(again->state_count, 1);
+        assert_int_equal(again->state, round * 5 - 2);
+        assert_int_equal(again->replayed_count, 2);
+        assert_false(again->is_clean);
+        end(again);
+    }
+    end(host);
+}
+
+static void a_clean_stop_is_clean_once(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    struct host *host = given_journal(&config);
+    append(host, 3, 200);
+    host_checkpoint(host, true);
+    host_stop(host);
+    assert_true(host->is_stopped);
+    struct fake_disk *disk = fake_disk_crash(host->disk, FAKE_KEEP_NOTHING, 0, 0, false);
+    end(host);
+    host = given_recovered(disk, &config);
+    assert_true(host->is_clean);
+    assert_int_equal(host->state, 3);
+    assert_int_equal(host->replayed_count, 0);
+    /* This life has begun: if it ends now, it did not end well. */
+    struct host *again = given_recovered(fake_disk_crash(host->disk, FAKE_KEEP_NOTHING, 0, 0, false), &config);
+    assert_false(again->is_clean);
+    end(again);
+    end(host);
+}
+
+static void a_crash_at_any_effect_of_a_start_after_a_clean_stop_is_not_clean_once_replayed(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    struct host *host = given_journal(&config);
+    append(host, 3, 200);
+    host_checkpoint(host, true);
+    host_stop(host);
+    struct fake_disk *disk = host_free(host);
+    for (uint64_t effects = 1;; effects++) {
+        host = host_make(copy_of(disk), &config);
+        host->checks_durable = false;
+        host->effects_max = effects;
+        host_start(host);
+        bool is_over = !host->is_cut_off;
+        struct host *again = given_recovered(fake_disk_crash(host->disk, FAKE_KEEP_NOTHING, 0, 0, false), &config);
+        assert_int_equal(again->replay_rc, PORT_OK);
+        assert_int_equal(again->state, 3);
+        if (host->is_replayed) { assert_false(again->is_clean); }
+        end(again);
+        end(host);
+        if (is_over) { break; }
+    }
+    fake_disk_free(disk);
+}
+
+static void a_clean_mark_with_something_behind_it_is_none(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    struct host *host = given_journal(&config);
+    append(host, 3, 200);
+    host_checkpoint(host, true);
+    append(host, 1, 200);
+    struct host *again = given_recovered(copy_of(host->disk), &config);
+    assert_false(again->is_clean);
+    assert_int_equal(again->replayed_count, 1);
+    end(again);
+    end(host);
+}
+
+static void a_bad_newest_checkpoint_gives_way_to_the_one_before(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    struct host *host = given_journal(&config);
+    append(host, 3, 200);
+    host_checkpoint(host, false); /* b */
+    append(host, 3, 200);
+    host_checkpoint(host, false); /* a */
+    append(host, 3, 200);
+    uint64_t size = fake_disk_file(host->disk, CHECKPOINT_A)->cache_bytes;
+    for (uint64_t at = 0; at < size; at++) {
+        struct fake_disk *disk = copy_of(host->disk);
+        fake_disk_flip(fake_disk_file(disk, CHECKPOINT_A), at, 1);
+        struct host *again = given_recovered(disk, &config);
+        assert_int_equal(again->replay_rc, PORT_OK);
+        assert_int_equal(again->damage_count, 0);
+        assert_int_equal(again->state, 3);
+        assert_int_equal(again->replayed_count, 6);
+        end(again);
+    }
+    end(host);
+}
+
+static void two_bad_checkpoints_are_damage_and_never_an_empty_start(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    for (int checkpoints = 0; checkpoints < 3; checkpoints++) {
+        for (int is_removed = 0; is_removed < 2; is_removed++) {
+            struct host *host = given_journal(&config);
+            append(host, 3, 200);
+            for (int i = 0; i < checkpoints; i++) { host_checkpoint(host, false); }
+            struct fake_disk *disk = copy_of(host->disk);
+            end(host);
+            const char *const paths[2] = {CHECKPOINT_A, CHECKPOINT_B};
+            for (int i = 0; i < 2; i++) {
+                if (fake_disk_file(disk, paths[i]) == NULL) { continue; }
+                if (is_removed == 1) {
+                    fake_disk_remove(disk, paths[i]);
+                } else {
+                    fake_disk_flip(fake_disk_file(disk, paths[i]), 50, 1);
+                }
+            }
+            host = given_recovered(disk, &config);
+            assert_int_equal(host->replay_rc, PORT_IO);
+            assert_int_equal(host->damage_count, 1);
+            assert_int_equal(host->state_count + host->replayed_count, 0);
+            end(host);
+        }
+    }
+}
+
+static void trimmed_files_whose_checkpoint_is_lost_are_damage(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    struct host *host = given_journal(&config);
+    append(host, 1, 200);
+    host_checkpoint(host, false); /* b: begins in file 0 */
+    append(host, 40, 15000);
+    host_checkpoint(host, false); /* a: file 0 and more may go */
+    append(host, 40, 15000);      /* and do */
+    assert_null(fake_disk_file(host->disk, "weir-journal/0000000000.wj"));
+    struct fake_disk *disk = copy_of(host->disk);
+    fake_disk_flip(fake_disk_file(disk, CHECKPOINT_A), 10, 1);
+    struct host *again = given_recovered(disk, &config);
+    assert_int_equal(again->replay_rc, PORT_OK);
+    assert_true(again->damage_count > 0);
+    assert_int_equal(again->state, 1);
+    end(again);
+    end(host);
+}
+
+static void a_full_disk_fails_a_checkpoint_and_nothing_else(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    struct host *host = given_journal(&config);
+    append(host, 3, 200);
+    host->disk->room_bytes = 1;
+    host_checkpoint(host, false);
+    assert_true(host->is_checkpointed);
+    assert_int_equal(host->checkpoint_rc, PORT_NO_SPACE);
+    assert_false(host->is_disk_failed);
+    append(host, 2, 200);
+    host->disk->room_bytes = 0;
+    host_checkpoint(host, false);
+    assert_int_equal(host->checkpoint_rc, PORT_OK);
+    (void)expect_recovers(host->disk, &config, 5, 5);
+    end(host);
+}
+
+static void more_states_than_fit_are_refused_and_all_come_back_in_order(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    struct host *host = given_journal(&config);
+    append(host, 1, 200);
+    assert_true(journal_checkpoint_begin(host->journal, &host->out));
+    assert_false(journal_checkpoint_begin(host->journal, &host->out));
+    base_put_u64(host->state_bytes, 1);
+    struct base_slice bytes = base_slice_of(host->state_bytes, 8);
+    uint32_t added = 0;
+    uint32_t refused = 0;
+    while (added < 100) {
+        if (journal_checkpoint_add(host->journal, bytes, added, &host->out) == BASE_OK) {
+            added += 1;
+        } else {
+            refused += 1;
+            host_turn(host); /* sends what add asked for */
+            host_run(host);
+        }
+        assert_true(refused < 1000);
+    }
+    assert_true(refused > 5);
+    journal_checkpoint_end(host->journal, false, &host->out);
+    host_turn(host);
+    host_run(host);
+    assert_int_equal(host->states_written, 100);
+    assert_true(host->is_checkpointed);
+    struct host *again = given_recovered(copy_of(host->disk), &config);
+    assert_int_equal(again->state_count, 100);
+    end(again);
+    end(host);
+}
+
+static void a_checkpoint_that_fails_to_sync_takes_the_disk_off_line(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    struct host *host = given_journal(&config);
+    append(host, 3, 200);
+    host->disk->fail_kind = PORT_SYNC;
+    host->disk->kind_seen = 0;
+    host->disk->fail_at = 1;
+    host->disk->fail_rc = PORT_IO;
+    host_checkpoint(host, false);
+    assert_int_equal(host->checkpoint_rc, PORT_IO);
+    assert_int_equal(host->disk_failed_count, 1);
+    /* The cache still shows it, the disk has not got it: the next life may use it only once it is written again. */
+    host_stop(host);
+    struct fake_disk *disk = host_free(host);
+    disk->fail_at = 0;
+    host = given_recovered(disk, &config);
+    assert_int_equal(host->state, 3);
+    append(host, 2, 100);
+    struct fake_disk *after = fake_disk_crash(host->disk, FAKE_KEEP_NOTHING, 0, 0, false);
+    struct host *again = given_recovered(after, &config);
+    assert_int_equal(again->state, 3);
+    assert_int_equal(again->damage_count, 0);
+    end(again);
+    end(host);
+}
+
+static void a_failure_at_any_effect_is_never_acknowledged_away(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    static const enum port_rc words[] = {PORT_IO, PORT_NO_SPACE, PORT_NO_HANDLES, PORT_OTHER};
+    for (uint32_t w = 0; w < BASE_ARRAY_COUNT(words); w++) {
+        for (uint64_t nth = 1; nth < 400; nth++) {
+            struct host *host = host_make(fake_disk_make(), &config);
+            host->disk->fail_at = nth;
+            host->disk->fail_rc = words[w];
+            host_start(host);
+            assert_true(host->is_replayed);
+            if (host->replay_rc == PORT_OK) {
+                for (uint32_t i = 0; i < 20; i++) {
+                    (void)host_append(host, 500 + i * 900);
+                    host_run(host);
+                    host->now.now_ns += 1000000000;
+                    host_turn(host);
+                    if (i % 5 == 4) { host_checkpoint(host, false); }
+                }
+                host_run(host);
+                assert_int_equal(host->acked + host->failed, host->appended);
+                assert_int_equal(host->failed != 0, host->is_disk_failed && host->failed != 0);
+                struct fake_disk *after = fake_disk_crash(host->disk, FAKE_KEEP_NOTHING, 0, 0, false);
+                (void)expect_recovers(after, &config, host->acked, host->appended);
+                fake_disk_free(after);
+            }
+            assert_int_equal(host->not_durable, 0);
+            host_stop(host);
+            assert_true(host->is_stopped);
+            bool was_hit = host->disk->kind_seen >= nth;
+            end(host);
+            if (!was_hit) { break; }
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(replay_starts_at_the_newest_checkpoint),
+        cmocka_unit_test(a_clean_stop_is_clean_once),
+        cmocka_unit_test(a_crash_at_any_effect_of_a_start_after_a_clean_stop_is_not_clean_once_replayed),
+        cmocka_unit_test(a_clean_mark_with_something_behind_it_is_none),
+        cmocka_unit_test(a_bad_newest_checkpoint_gives_way_to_the_one_before),
+        cmocka_unit_test(two_bad_checkpoints_are_damage_and_never_an_empty_start),
+        cmocka_unit_test(trimmed_files_whose_checkpoint_is_lost_are_damage),
+        cmocka_unit_test(a_full_disk_fails_a_checkpoint_and_nothing_else),
+        cmocka_unit_test(more_states_than_fit_are_refused_and_all_come_back_in_order),
+        cmocka_unit_test(a_checkpoint_that_fails_to_sync_takes_the_disk_off_line),
+        cmocka_unit_test(a_failure_at_any_effect_is_never_acknowledged_away),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,503 @@
+/* test_journal_recovery.c: what comes back: torn tails are cut, damage below the line is named, crashes lose nothing.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "host.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define PAGE   4096u
+#define FILE_0 "weir-journal/0000000000.wj"
+
+static struct host *given_recovered(struct fake_disk *disk, const struct journal_config *config)
+{
+    struct host *host = host_make(disk, config);
+    host->checks_durable = false;
+    host_start(host);
+    assert_true(host->is_replayed);
+    return host;
+}
+
+static struct fake_disk *copy_of(const struct fake_disk *disk)
+{
+    return fake_disk_crash(disk, FAKE_KEEP_ALL, 0, 0, true);
+}
+
+static void end(struct host *host) { fake_disk_free(host_free(host)); }
+
+/* A disk with `groups` groups of `each` entries, all acknowledged, without the line page that would follow. */
+static struct fake_disk *given_groups(const struct journal_config *config, uint32_t groups, uint32_t each,
+                                      uint64_t size_bytes)
+{
+    struct host *host = host_make(fake_disk_make(), config);
+    host_start(host);
+    for (uint32_t i = 0; i < groups; i++) {
+        for (uint32_t k = 0; k < each; k++) { assert_true(host_append(host, size_bytes)); }
+        host_turn(host);
+        while (host->acked < host->appended) { assert_true(host_do(host)); }
+    }
+    struct fake_disk *disk = fake_disk_crash(host->disk, FAKE_KEEP_NOTHING, 0, 0, false);
+    end(host);
+    return disk;
+}
+
+static uint64_t end_of(const struct fake_disk *disk)
+{
+    struct fake_file *file = fake_disk_file((struct fake_disk *)(uintptr_t)disk, FILE_0);
+    uint64_t at = file->cache_bytes;
+    while (at > 0 && file->cache[at - 1] == 0) { at -= 1; }
+    return (at + PAGE - 1) / PAGE * PAGE;
+}
+
+static void an_empty_disk_is_formatted_once_and_an_untouched_one_comes_back_empty(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    struct host *host = given_recovered(fake_disk_make(), &config);
+    assert_int_equal(host->replay_rc, PORT_OK);
+    assert_int_equal(host->replayed_count + host->state_count + host->damage_count, 0);
+    assert_true(host->effects_of_step_max <= JOURNAL_EFFECTS_MAX);
+    assert_int_equal(expect_recovers(host->disk, &config, 0, 0), 0);
+    end(host);
+}
+
+static void a_crash_at_any_point_of_a_format_leaves_a_disk_that_can_be_started(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    for (uint64_t effects = 0;; effects++) {
+        struct host *host = host_make(fake_disk_make(), &config);
+        host->effects_max = effects == 0 ? 1 : effects;
+        host_start(host);
+        bool is_over = !host->is_cut_off;
+        uint32_t pending = fake_disk_pending(host->disk);
+        for (uint32_t which = 0; which <= pending; which++) {
+            for (uint32_t keep = FAKE_KEEP_NOTHING; keep <= FAKE_KEEP_TORN; keep++) {
+                for (uint32_t names = 0; names < 2; names++) {
+                    struct fake_disk *after = fake_disk_crash(host->disk, (enum fake_keep)keep, which, 60, names == 1);
+                    (void)expect_recovers(after, &config, 0, 0);
+                    fake_disk_free(after);
+                }
+            }
+        }
+        end(host);
+        if (is_over) { break; }
+    }
+}
+
+static void a_journal_torn_at_any_byte_of_its_last_group_gives_the_acknowledged_entries(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    config.step_max = 1000;
+    struct host *host = host_make(fake_disk_make(), &config);
+    host_start(host);
+    for (int i = 0; i < 5; i++) { assert_true(host_append(host, 700)); }
+    host_run(host);
+    for (int i = 0; i < 5; i++) { assert_true(host_append(host, 900)); }
+    host_turn(host);
+    assert_true(host_do(host)); /* written, not synced */
+    assert_int_equal(host->acked, 5);
+    uint32_t pending = fake_disk_pending(host->disk);
+    assert_int_equal(pending, 2); /* the line alone, and the group over it */
+    uint32_t whole = 0;
+    for (uint64_t bytes = 0; bytes <= 3 * PAGE; bytes++) {
+        struct fake_disk *torn = fake_disk_crash(host->disk, FAKE_KEEP_TORN, 1, bytes, false);
+        struct host *again = given_recovered(torn, &config);
+        assert_int_equal(again->replay_rc, PORT_OK);
+        assert_int_equal(again->damage_count + again->replayed_bad_count, 0);
+        assert_true(again->replayed_count == 5 || again->replayed_count == 10); /* all of a group or nothing */
+        whole += again->replayed_count == 10 ? 1 : 0;
+        end(again);
+    }
+    assert_int_equal(whole, 3 * PAGE - (128 + 5 * 96 + 5 * 900) + 1); /* the table and the bytes; not its copy */
+    end(host);
+}
+
+static void a_bit_flipped_below_the_line_is_reported_or_repaired_and_nothing_else_is_lost(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    config.step_max = 100000;
+    struct fake_disk *disk = given_groups(&config, 4, 3, 400);
+    uint64_t last = end_of(disk) - PAGE; /* the last group: no line covers it */
+    uint32_t repaired = 0, damaged_entries = 0, damages = 0;
+    for (uint64_t at = PAGE; at < last; at++) {
+        struct fake_disk *flipped = copy_of(disk);
+        fake_disk_flip(fake_disk_file(flipped, FILE_0), at, (uint8_t)(1u << at % 8));
+        struct host *host = given_recovered(flipped, &config);
+        assert_int_equal(host->replay_rc, PORT_OK);
+        assert_int_equal(host->replayed_count, 12); /* one bit never costs more than the entry it is in */
+        for (uint32_t i = 0; i < 12; i++) { assert_int_equal(host->replayed[i], i + 1); }
+        assert_true(host->replayed_bad_count <= 1);
+        damaged_entries += host->replayed_bad_count;
+        damages += host->damage_count;
+        repaired += host->replayed_bad_count == 0 ? 1 : 0;
+        end(host);
+    }
+    assert_int_equal(damages, 0);
+    assert_int_equal(damaged_entries, 9 * 400);
+    assert_int_equal(repaired + damaged_entries, last - PAGE);
+    fake_disk_free(disk);
+}
+
+static void a_group_wiped_below_the_line_is_damage_and_the_later_ones_come_back(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    struct fake_disk *disk = given_groups(&config, 5, 2, 500);
+    for (uint32_t group = 1; group <= 4; group++) {
+        struct fake_disk *wiped = copy_of(disk);
+        struct fake_file *file = fake_disk_file(wiped, FILE_0);
+        memset(file->cache + group * PAGE, 0, PAGE);
+        memset(file->durable + group * PAGE, 0, PAGE);
+        struct host *host = given_recovered(wiped, &config);
+        assert_int_equal(host->replay_rc, PORT_OK);
+        assert_false(host->is_clean);
+        assert_int_equal(host->damage_count, 1);
+        assert_int_equal(host->replayed_count, 8);
+        /* It is still damage after more was written and one more crash: only a checkpoint lays it to rest. */
+        host->appended = host->acked = 10;
+        assert_true(host_append(host, 100));
+        host_run(host);
+        assert_int_equal(host->acked, 11);
+        struct host *again = given_recovered(copy_of(host->disk), &config);
+        assert_int_equal(again->damage_count, 1);
+        assert_int_equal(again->replayed_count, 9);
+        end(again);
+        host_checkpoint(host, false);
+        again = given_recovered(copy_of(host->disk), &config);
+        assert_int_equal(again->damage_count, 0);
+        assert_int_equal(again->state, 11);
+        end(again);
+        end(host);
+    }
+    fake_disk_free(disk);
+}
+
+static void the_last_group_is_damage_too_once_the_line_alone_was_written_behind_it(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    for (int has_line = 0; has_line < 2; has_line++) {
+        struct host *host = host_make(fake_disk_make(), &config);
+        host_start(host);
+        for (int i = 0; i < 3; i++) {
+            assert_true(host_append(host, 300));
+            host_run(host);
+        }
+        struct fake_disk *disk =
+            fake_disk_crash(host->disk, has_line == 1 ? FAKE_KEEP_ALL : FAKE_KEEP_NOTHING, 0, 0, false);
+        struct fake_file *file = fake_disk_file(disk, FILE_0);
+        memset(file->cache + 3 * PAGE, 0, PAGE);
+        memset(file->durable + 3 * PAGE, 0, PAGE);
+        end(host);
+        host = given_recovered(disk, &config);
+        assert_int_equal(host->replay_rc, PORT_OK);
+        assert_int_equal(host->replayed_count, 2);
+        assert_int_equal(host->damage_count, has_line);
+        /* Damage at the end stays visible: the journal goes on elsewhere. */
+        host->appended = host->acked = 3;
+        assert_true(host_append(host, 100));
+        host_run(host);
+        assert_int_equal(host->acked, 4);
+        struct host *again = given_recovered(copy_of(host->disk), &config);
+        assert_int_equal(again->damage_count, has_line);
+        assert_int_equal(again->replayed_count, 3);
+        end(again);
+        end(host);
+    }
+}
+
+static void a_bit_flipped_above_the_line_is_cut_or_repaired_and_never_replayed_wrong(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    config.step_max = 100000;
+    struct fake_disk *disk = given_groups(&config, 3, 3, 400);
+    uint64_t last = end_of(disk) - PAGE;
+    uint32_t cut = 0;
+    for (uint64_t at = last; at < last + PAGE; at++) {
+        struct fake_disk *flipped = copy_of(disk);
+        fake_disk_flip(fake_disk_file(flipped, FILE_0), at, 0x10);
+        struct host *host = given_recovered(flipped, &config);
+        assert_int_equal(host->damage_count + host->replayed_bad_count, 0);
+        assert_true(host->replayed_count == 6 || host->replayed_count == 9);
+        cut += host->replayed_count == 6 ? 1 : 0;
+        end(host);
+    }
+    assert_int_equal(cut, 3 * 400);
+    fake_disk_free(disk);
+}
+
+static void what_a_cut_left_behind_never_comes_back(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    struct host *host = host_make(fake_disk_make(), &config);
+    host_start(host);
+    assert_true(host_append(host, 100));
+    host_turn(host);
+    while (host->acked < 1) { assert_true(host_do(host)); }
+    for (int i = 0; i < 2; i++) { /* two groups, the second written beside the sync of the first */
+        assert_true(host_append(host, 100));
+        host_turn(host);
+        assert_true(host_do(host));
+    }
+    /* The disk reorders: the later group is there, the earlier one is not. Nothing of both was acknowledged. */
+    assert_int_equal(host->acked, 2);
+    struct fake_disk *disk = fake_disk_crash(host->disk, FAKE_KEEP_ALL, 0, 0, false);
+    struct fake_file *file = fake_disk_file(disk, FILE_0);
+    end(host);
+    host = given_recovered(disk, &config);
+    assert_int_equal(host->replayed_count, 3);
+    end(host);
+    (void)file;
+
+    /* By hand: groups 2 and 3 unsynced, 2 torn, 3 whole. */
+    struct fake_disk *whole = given_groups(&config, 3, 1, 100);
+    file = fake_disk_file(whole, FILE_0);
+    uint8_t third[PAGE];
+    memcpy(third, file->cache + 3 * PAGE, PAGE);
+    fake_disk_free(whole);
+    whole = given_groups(&config, 1, 1, 100);
+    file = fake_disk_file(whole, FILE_0);
+    struct fake_disk *torn = fake_disk_make();
+    uint8_t bytes[4 * PAGE] = {0};
+    memcpy(bytes, file->cache, 2 * PAGE);
+    memcpy(bytes + 3 * PAGE, third, PAGE);
+    /* its line said that group 2 was synced in the life it comes from: take one that does not */
+    (void)fake_disk_put(torn, FILE_0, bytes, sizeof bytes);
+    struct fake_file *ck = fake_disk_file(whole, "weir-journal/checkpoint-a.wj");
+    (void)fake_disk_put(torn, "weir-journal/checkpoint-a.wj", ck->cache, ck->cache_bytes);
+    host = given_recovered(torn, &config);
+    assert_int_equal(host->damage_count, 1); /* group 3 names it: damage, not a tail */
+    assert_int_equal(host->replayed_count, 2);
+    end(host);
+    fake_disk_free(whole);
+}
+
+static void a_missing_file_of_the_chain_is_damage_and_an_unknown_one_is_left_alone(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    struct host *host = host_make(fake_disk_make(), &config);
+    host_start(host);
+    for (int i = 0; i < 12; i++) {
+        assert_true(host_append(host, 20000));
+        host_run(host);
+    }
+    assert_non_null(fake_disk_file(host->disk, "weir-journal/0000000003.wj"));
+    (void)fake_disk_put(host->disk, "weir-journal/notes.txt", "hello", 5);
+    (void)fake_disk_put(host->disk, "weir-journal/0999999999.wj", "hello", 5);
+    assert_int_equal(expect_recovers(host->disk, &config, 12, 12), 12);
+    for (uint32_t number = 0; number < 5; number++) {
+        char path[64];
+        (void)snprintf(path, sizeof path, "weir-journal/%010u.wj", number);
+        struct fake_disk *disk = copy_of(host->disk);
+        if (fake_disk_file(disk, path) == NULL) {
+            fake_disk_free(disk);
+            continue;
+        }
+        fake_disk_remove(disk, path);
+        struct host *again = given_recovered(disk, &config);
+        assert_int_equal(again->replay_rc, PORT_OK);
+        bool is_ahead = again->replayed_count == 12; /* made ready, not begun */
+        assert_int_equal(again->damage_count, is_ahead ? 0 : 1);
+        assert_int_equal(again->replayed_count < 12, !is_ahead);
+        assert_non_null(fake_disk_file(again->disk, "weir-journal/notes.txt"));
+        assert_non_null(fake_disk_file(again->disk, "weir-journal/0999999999.wj"));
+        end(again);
+    }
+    end(host);
+}
+
+static void unreadable_is_not_taken_for_torn(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    struct fake_disk *disk = given_groups(&config, 3, 3, 400);
+    uint32_t refused = 0;
+    for (uint64_t nth = 1; nth < 60; nth++) {
+        struct host *host = host_make(copy_of(disk), &config);
+        host->checks_durable = false;
+        host->disk->fail_at = nth;
+        host->disk->fail_rc = PORT_IO;
+        host_start(host);
+        assert_true(host->is_replayed);
+        if (host->replay_rc == PORT_OK) {
+            assert_int_equal(host->replayed_count, 9);
+            end(host);
+            continue;
+        }
+        refused += 1;
+        assert_int_equal(host->replay_rc, PORT_IO);
+        assert_int_equal(host->disk_failed_count, 0); /* REPLAYED said it */
+        (void)host_append(host, 10);
+        host_run(host);
+        assert_int_equal(host->failed, 1);
+        (void)expect_recovers(host->disk, &config, 9, 9); /* and nothing was cut */
+        host_stop(host);
+        assert_true(host->is_stopped);
+        end(host);
+    }
+    assert_true(refused > 10);
+    fake_disk_free(disk);
+}
+
+/* A story with appends of many sizes, checkpoints and file changes, cut off after `effects` effects. */
+static struct host *story(const struct journal_config *config, uint64_t effects)
+{
+    struct host *host = host_make(fake_disk_make(), config);
+    host->effects_max = effects;
+    host_start(host);
+    if (!host->is_replayed || host->is_cut_off) { return host; }
+    for (uint32_t i = 0; i < 24 && !host->is_cut_off; i++) {
+        uint32_t count = 1 + i * 5 % 4;
+        for (uint32_t k = 0; k < count; k++) { (void)host_append(host, 8 + (i * 7001 + k * 1301) % 14000); }
+        host_turn(host);
+        if (i % 3 != 0) { /* two groups under way */
+            (void)host_do(host);
+            (void)host_append(host, 300);
+            host_turn(host);
+        }
+        if (i % 2 == 0) { host_run(host); }
+        if (i % 7 == 6) {
+            host_run(host);
+            if (!host->is_cut_off) { host_checkpoint(host, false); }
+        }
+    }
+    host_run(host);
+    return host;
+}
+
+static void a_crash_at_any_effect_loses_no_acknowledged_entry(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    config.step_max = 1000;
+    uint64_t crashes = 0;
+    for (uint64_t effects = 1;; effects++) {
+        struct host *host = story(&config, effects);
+        assert_int_equal(host->not_durable, 0);
+        bool is_over = !host->is_cut_off;
+        uint32_t pending = fake_disk_pending(host->disk);
+        for (uint32_t keep = FAKE_KEEP_NOTHING; keep <= FAKE_KEEP_TORN; keep++) {
+            bool is_single = keep != FAKE_KEEP_NOTHING && keep != FAKE_KEEP_ALL;
+            for (uint32_t which = 0; which < (is_single ? pending : 1); which++) {
+                struct fake_disk *after =
+                    fake_disk_crash(host->disk, (enum fake_keep)keep, which, effects * 37 % 5000, effects % 2 == 0);
+                (void)expect_recovers(after, &config, host->acked, host->appended);
+                crashes += 1;
+                fake_disk_free(after);
+            }
+        }
+        end(host);
+        if (is_over) { break; }
+    }
+    print_message("%llu crashes\n", (unsigned long long)crashes);
+    assert_true(crashes > 1000);
+}
+
+static void many_lives_in_a_row_lose_nothing(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    uint64_t random = 7;
+    for (uint32_t run = 0; run < 30; run++) {
+        struct fake_disk *disk = fake_disk_make();
+        uint64_t appended = 0, acked = 0;
+        for (uint32_t life = 0; life < 25; life++) {
+            struct host *host = host_make(disk, &config);
+            host->checks_durable = false;
+            random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+            host->effects_max = 12 + (random >> 33) % 120;
+            journal_start(host->journal, &host->out);
+            host_run(host);
+            host->out.wants_turn = true;
+            host_run(host);
+            if (host->is_replayed && !host->is_cut_off) {
+                assert_int_equal(host->replay_rc, PORT_OK);
+                assert_int_equal(host->damage_count, 0);
+                uint64_t came = host->state;
+                if (host->replayed_count > 0 && host->replayed[host->replayed_count - 1] > came) {
+                    came = host->replayed[host->replayed_count - 1];
+                }
+                assert_true(came >= acked);
+                assert_true(came <= appended);
+                host->appended = host->acked = came; /* what came back counts from now on */
+                host->answers_checkpoints = true;
+                journal_recovered(host->journal, &host->out);
+                for (uint32_t i = 0; i < 60 && !host->is_cut_off; i++) {
+                    random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+                    (void)host_append(host, 8 + (random >> 40) % 12000);
+                    if (random >> 63 != 0) { host_turn(host); }
+                    if ((random >> 62 & 1) != 0) { (void)host_do(host); }
+                    if ((random >> 59 & 7) == 0) { host_run(host); }
+                }
+                appended = host->appended;
+                acked = host->acked;
+            }
+            uint32_t pending = fake_disk_pending(host->disk);
+            random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+            disk = fake_disk_crash(host->disk, (enum fake_keep)((random >> 35) % 5),
+                                   pending == 0 ? 0 : (uint32_t)(random >> 40) % pending, (random >> 50) % 9000,
+                                   random >> 63 != 0);
+            end(host);
+        }
+        fake_disk_free(disk);
+    }
+}
+
+/* fsyncgate: after a failed sync the pages are clean and readable, and the disk has the old bytes. */
+static void what_only_the_page_cache_held_is_made_durable_before_it_counts(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    struct host *host = host_make(fake_disk_make(), &config);
+    host_start(host);
+    assert_true(host_append(host, 100));
+    host_run(host);
+    host->disk->fail_kind = PORT_SYNC;
+    host->disk->kind_seen = 0;
+    host->disk->fail_at = 1;
+    host->disk->fail_rc = PORT_IO;
+    assert_true(host_append(host, 100));
+    host_run(host);
+    assert_int_equal(host->failed, 1);
+    host_stop(host);
+    struct fake_disk *disk = host_free(host); /* the process ends; the cache lives on */
+    disk->fail_at = 0;
+    host = given_recovered(disk, &config);
+    assert_int_equal(host->replayed_count, 2);
+    assert_int_equal(expect_recovers(host->disk, &config, 2, 2), 2);
+    struct fake_disk *after = fake_disk_crash(host->disk, FAKE_KEEP_NOTHING, 0, 0, false);
+    assert_int_equal(expect_recovers(after, &config, 2, 2), 2);
+    fake_disk_free(after);
+    end(host);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_empty_disk_is_formatted_once_and_an_untouched_one_comes_back_empty),
+        cmocka_unit_test(a_crash_at_any_point_of_a_format_leaves_a_disk_that_can_be_started),
+        cmocka_unit_test(a_journal_torn_at_any_byte_of_its_last_group_gives_the_acknowledged_entries),
+        cmocka_unit_test(a_bit_flipped_below_the_line_is_reported_or_repaired_and_nothing_else_is_lost),
+        cmocka_unit_test(a_group_wiped_below_the_line_is_damage_and_the_later_ones_come_back),
+        cmocka_unit_test(the_last_group_is_damage_too_once_the_line_alone_was_written_behind_it),
+        cmocka_unit_test(a_bit_flipped_above_the_line_is_cut_or_repaired_and_never_replayed_wrong),
+        cmocka_unit_test(what_a_cut_left_behind_never_comes_back),
+        cmocka_unit_test(a_missing_file_of_the_chain_is_damage_and_an_unknown_one_is_left_alone),
+        cmocka_unit_test(unreadable_is_not_taken_for_torn),
+        cmocka_unit_test(a_crash_at_any_effect_loses_no_acknowledged_entry),
+        cmocka_unit_test(many_lives_in_a_row_lose_nothing),
+        cmocka_unit_test(what_only_the_page_cache_held_is_made_durable_before_it_counts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
