@@ -188,9 +188,9 @@ static void trimmed_files_whose_checkpoint_is_lost_are_damage(void **state)
     struct host *host = given_journal(&config);
     append(host, 1, 200);
     host_checkpoint(host, false); /* b: begins in file 0 */
-    append(host, 40, 15000);
+    append(host, 30, 15000);
     host_checkpoint(host, false); /* a: file 0 and more may go */
-    append(host, 40, 15000);      /* and do */
+    append(host, 30, 15000);      /* and do */
     assert_null(fake_disk_file(host->disk, "weir-journal/0000000000.wj"));
     struct fake_disk *disk = copy_of(host->disk);
     fake_disk_flip(fake_disk_file(disk, CHECKPOINT_A), 10, 1);
