@@ -173,17 +173,6 @@ static void cut_names(struct world *world, struct inode *dir, enum world_keep ke
     world__name_pends_free(dir);
 }
 
-static void show_durable_names(struct inode *dir)
-{
-    struct entries old = dir->names;
-    dir->names = (struct entries){0};
-    for (uint32_t i = 0; i < dir->durable_names.count; i++) {
-        const struct entry *entry = &dir->durable_names.at[i];
-        world__entry_set(&dir->names, entry->name, entry->name_bytes, entry->inode);
-    }
-    world__entries_clear(&old);
-}
-
 /* ---- the disk ---- */
 
 static void hold_all(struct disk *disk)
@@ -229,12 +218,40 @@ void world__power_cut(struct world *world, struct disk *disk)
     }
     for (struct base_link *at = base_list_first(&disk->inodes); at != NULL; at = base_list_next(&disk->inodes, at)) {
         struct inode *inode = BASE_ITEM(at, struct inode, in_disk);
-        if (inode->is_dir && inode->is_dirty) { show_durable_names(inode); }
+        if (inode->is_dir && inode->is_dirty) { world__names_show_durable(inode); }
         inode->is_dirty = false;
     }
     release_all(disk);
     disk->stalled_until_ns = 0;
     if (world__hit(world, WORLD_DISK_ROT)) { (void)world_rot(world, disk->node->index, disk->index); }
+}
+
+static void evict_file(struct inode *inode)
+{
+    world__content_resize(&inode->cached, 0);
+    world__content_write(&inode->cached, 0, inode->durable.at, inode->durable.size_bytes);
+    for (const struct pend *pend = inode->pends; pend != NULL; pend = pend->next) {
+        if (pend->is_void) { continue; }
+        if (pend->kind == PEND_WRITE) {
+            world__content_write(&inode->cached, pend->position_bytes, pend->bytes, pend->size_bytes);
+        } else {
+            world__content_resize(&inode->cached, pend->position_bytes);
+        }
+    }
+    inode->has_lost = false;
+    world__count(inode->disk->world, WORLD_OLD_BYTES);
+    world__inode_charge(inode);
+}
+
+void world__evict(struct disk *disk)
+{
+    hold_all(disk);
+    for (struct base_link *at = base_list_first(&disk->inodes); at != NULL; at = base_list_next(&disk->inodes, at)) {
+        struct inode *inode = BASE_ITEM(at, struct inode, in_disk);
+        if (!inode->is_dir && inode->has_lost) { evict_file(inode); }
+    }
+    world__names_evict(disk);
+    release_all(disk);
 }
 
 /* ---- rot, wiping, looking on ---- */

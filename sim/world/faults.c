@@ -131,6 +131,7 @@ void world_knobs_default(struct world_knobs *knobs)
         .file_max_bytes = UINT64_C(1) << 30,
         .restart_delay_max_ns = 2 * WORLD_S,
         .wall_start_ms = INT64_C(1767225600000), /* 2026-01-01 */
+        .evicts_at_boot = true,
         .checks_lent = true,
         .checks_stopped = true,
     };
@@ -188,7 +189,8 @@ static const struct {
     KNOB(file_max_bytes, FIELD_U64),       KNOB(keep, FIELD_KEEP),
     KNOB(restart_delay_max_ns, FIELD_U64), KNOB(crash_at_effect, FIELD_U64),
     KNOB(drift_max_ppm, FIELD_U64),        KNOB(wall_start_ms, FIELD_I64),
-    KNOB(checks_lent, FIELD_BOOL),         KNOB(checks_stopped, FIELD_BOOL),
+    KNOB(evicts_at_boot, FIELD_BOOL),      KNOB(checks_lent, FIELD_BOOL),
+    KNOB(checks_stopped, FIELD_BOOL),
 };
 
 static bool field_set(struct world_knobs *knobs, size_t index, int64_t value)

@@ -136,6 +136,17 @@ void world__name_pends_free(struct inode *dir)
     dir->name_pends_tail = NULL;
 }
 
+void world__names_show_durable(struct inode *dir)
+{
+    struct entries old = dir->names;
+    dir->names = (struct entries){0};
+    for (uint32_t i = 0; i < dir->durable_names.count; i++) {
+        const struct entry *entry = &dir->durable_names.at[i];
+        world__entry_set(&dir->names, entry->name, entry->name_bytes, entry->inode);
+    }
+    world__entries_clear(&old);
+}
+
 static void drop_if_same(struct entries *entries, const char *name, uint32_t name_bytes, const struct inode *inode)
 {
     if (world__entry_find(entries, name, name_bytes) == inode) { world__entry_drop(entries, name, name_bytes); }
@@ -150,6 +161,40 @@ void world__name_apply(struct inode *dir, const struct name_pend *pend)
         world__entry_set(&dir->durable_names, pend->name, pend->name_bytes, pend->inode);
         drop_if_same(&pend->from_dir->durable_names, pend->from, pend->from_bytes, pend->inode);
         break;
+    }
+}
+
+static void show_pend(struct inode *dir, const struct name_pend *pend)
+{
+    if (pend->is_void) { return; }
+    switch (pend->kind) {
+    case NAME_SET: world__entry_set(&dir->names, pend->name, pend->name_bytes, pend->inode); break;
+    case NAME_GONE: drop_if_same(&dir->names, pend->name, pend->name_bytes, pend->inode); break;
+    case NAME_MOVE:
+        world__entry_set(&dir->names, pend->name, pend->name_bytes, pend->inode);
+        drop_if_same(&pend->from_dir->names, pend->from, pend->from_bytes, pend->inode);
+        break;
+    }
+}
+
+void world__names_evict(struct disk *disk)
+{
+    bool is_any_lost = false;
+    for (struct base_link *at = base_list_first(&disk->inodes); at != NULL; at = base_list_next(&disk->inodes, at)) {
+        const struct inode *inode = BASE_ITEM(at, struct inode, in_disk);
+        is_any_lost = is_any_lost || (inode->is_dir && inode->has_lost);
+    }
+    if (!is_any_lost) { return; }
+    for (struct base_link *at = base_list_first(&disk->inodes); at != NULL; at = base_list_next(&disk->inodes, at)) {
+        struct inode *inode = BASE_ITEM(at, struct inode, in_disk);
+        if (inode->is_dir && inode->is_dirty) { world__names_show_durable(inode); }
+    }
+    for (struct base_link *at = base_list_first(&disk->inodes); at != NULL; at = base_list_next(&disk->inodes, at)) {
+        struct inode *inode = BASE_ITEM(at, struct inode, in_disk);
+        for (const struct name_pend *pend = inode->name_pends; pend != NULL; pend = pend->next) {
+            show_pend(inode, pend);
+        }
+        if (inode->is_dir) { inode->has_lost = false; }
     }
 }
 
@@ -394,7 +439,10 @@ static void lose_names(struct world *world, struct op *op)
 {
     if (op->inode == NULL) { return; }
     for (struct name_pend *pend = op->inode->name_pends; pend != NULL; pend = pend->next) {
-        if (pend->seq <= op->cover && world__draw(world, DICE_KEEP, 2) == 0) { pend->is_void = true; }
+        if (pend->seq <= op->cover && world__draw(world, DICE_KEEP, 2) == 0) {
+            pend->is_void = true;
+            op->inode->has_lost = true;
+        }
     }
 }
 

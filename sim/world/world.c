@@ -381,6 +381,9 @@ static void boot(struct world *world, struct node *node)
     world__timer_stop(world, &node->restart);
     node->boot_count += 1;
     node->handles = 0;
+    for (uint32_t i = 0; world->knobs.evicts_at_boot && i < node->spec.disk_count; i++) {
+        world__evict(&node->disks[i]);
+    }
     node->clock_zero_ns = world->now_ns;
     node->clock_offset_ns = WORLD_S + world__draw(world, DICE_BOOT, 1000 * WORLD_S);
     uint64_t drift_max_ppm = world->knobs.drift_max_ppm;

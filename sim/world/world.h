@@ -148,6 +148,9 @@ struct world_knobs {
                                       that node's power goes just before it. See world_effects. */
     uint64_t drift_max_ppm; /* of monotonic clocks, each node its own; 0: none */
     int64_t wall_start_ms;
+    bool evicts_at_boot; /* a node that starts reads past the page cache, as it must after a failed sync: what
+                                      such a sync dropped is seen as it is on disk. Off: a process that dies and starts again still
+                                      sees the clean pages. */
     bool checks_lent;    /* checksum lent bytes when asked and when done */
     bool checks_stopped; /* at PORT_STOPPED of all shards of a node every id and effect must be back */
 };

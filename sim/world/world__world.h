@@ -335,6 +335,8 @@ void world__entry_drop(struct entries *entries, const char *name, uint32_t name_
 void world__entries_clear(struct entries *entries);
 void world__name_apply(struct inode *dir, const struct name_pend *pend);
 void world__name_pends_free(struct inode *dir);
+void world__names_show_durable(struct inode *dir);
+void world__names_evict(struct disk *disk); /* every inode is held */
 struct inode *world__lookup(const struct disk *disk, const char *path, bool in_durable);
 void world__name_effect(struct world *world, struct op *op);
 struct inode *world__make_path(struct disk *disk, const char *path,
@@ -354,6 +356,7 @@ uint64_t world__range_read(struct world *world, struct op *op, uint8_t *to, uint
 void world__disk_create(struct world *world, struct node *node, uint32_t index);
 void world__disk_destroy(struct disk *disk);
 void world__power_cut(struct world *world, struct disk *disk);
+void world__evict(struct disk *disk); /* what a failed sync dropped is seen as it is on disk */
 
 /* ---- world.c ---- */
 

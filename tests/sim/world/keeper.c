@@ -279,9 +279,9 @@ static void boot_done(struct server *server, const struct port_event *event, str
         if (is_ok) {
             server->has_file = true;
             server->end_bytes = event->done.count;
-            server->stage = server->stage == STAGE_STOPPING ? STAGE_STOPPING : STAGE_LISTEN;
             port_emit(out, PORT_SYNC, 4000)->file = log_id(server); /* what is read must be durable */
             port_emit(out, PORT_SYNC_DIR, 4001);
+            server->is_asking = true;
         } else {
             server->retry_ns = event->now_ns + 10 * WORLD_MS;
         }
@@ -319,6 +319,10 @@ static void server_done(struct server *server, const struct port_event *event, s
     case PORT_SYNC_DIR:
         if (event->done.token == 4001) {
             server->is_broken = server->is_broken || event->done.rc != PORT_OK;
+            if (server->stage == STAGE_LOG) {
+                server->stage = STAGE_LISTEN;
+            } /* no promise before the name is durable */
+            server->is_asking = false;
             break;
         }
         boot_done(server, event, out);

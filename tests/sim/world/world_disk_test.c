@@ -259,6 +259,57 @@ static void after_a_failed_sync_old_bytes_come_back_at_the_power_cut(void **stat
     assert_true(old > 0 && old < 50);
 }
 
+/* A process that starts again must not be fooled by clean pages, if the host reads past them. */
+static void after_a_failed_sync_old_bytes_come_back_at_a_boot_too(void **state)
+{
+    (void)state;
+    for (int evicts = 0; evicts < 2; evicts++) {
+        uint32_t old = 0;
+        for (uint64_t seed = 1; seed <= 50; seed++) {
+            struct world_knobs knobs = given_knobs(WORLD_KEEP_ALL);
+            knobs.evicts_at_boot = evicts == 1;
+            struct puppet *p = given_puppet(seed, &knobs);
+            given_durable(p, "a", "old");
+            expect_rc(do_it(p, a_write(0, 1, 0, "new", 3)), PORT_OK);
+            world_set_rate(p->world, WORLD_DISK_EIO_SYNC, 1000000);
+            expect_rc(do_it(p, of_file(PORT_SYNC, 0, 1)), PORT_IO);
+            expect_rc(do_it(p, a_write(0, 1, 3, "+", 1)), PORT_OK);
+            crash_and_restart(p, WORLD_PROCESS);
+            if (holds(p, "a", "old+", 4)) {
+                old += 1;
+            } else {
+                expect_holds(p, "a", "new+");
+            }
+            drop_puppet(p);
+        }
+        assert_true(evicts == 1 ? old > 0 && old < 50 : old == 0);
+    }
+}
+
+/* After a failed SYNC_DIR a later one that succeeds proves nothing of the names before it. */
+static void after_a_failed_sync_of_a_directory_names_may_be_gone(void **state)
+{
+    (void)state;
+    uint32_t gone[2] = {0, 0};
+    for (uint64_t seed = 1; seed <= 100; seed++) {
+        struct world_knobs knobs = given_knobs(WORLD_KEEP_ALL);
+        struct puppet *p = given_puppet(seed, &knobs);
+        expect_rc(do_it(p, an_open(0, 1, "a", CREATE)), PORT_OK);
+        world_set_rate(p->world, WORLD_DISK_EIO_NAME, 1000000);
+        expect_rc(do_it(p, by_name(PORT_SYNC_DIR, "")), PORT_IO);
+        world_set_rate(p->world, WORLD_DISK_EIO_NAME, 0);
+        expect_rc(do_it(p, by_name(PORT_SYNC_DIR, "")), PORT_OK);
+        expect_holds(p, "a", "");
+        enum world_crash kind = seed % 2 == 0 ? WORLD_POWER : WORLD_PROCESS;
+        crash_and_restart(p, kind);
+        struct base_slice seen;
+        gone[kind] += world_file_view(p->world, p->node, 0, "a", &seen) ? 0 : 1;
+        drop_puppet(p);
+    }
+    assert_true(gone[WORLD_POWER] > 0 && gone[WORLD_POWER] < 50);
+    assert_true(gone[WORLD_PROCESS] > 0 && gone[WORLD_PROCESS] < 50);
+}
+
 static void a_failed_write_back_is_told_by_the_next_sync_once(void **state)
 {
     (void)state;
@@ -431,6 +482,8 @@ int main(void)
         cmocka_unit_test(sync_dir_makes_names_durable),
         cmocka_unit_test(a_sync_covers_what_had_completed_when_it_was_asked),
         cmocka_unit_test(after_a_failed_sync_old_bytes_come_back_at_the_power_cut),
+        cmocka_unit_test(after_a_failed_sync_old_bytes_come_back_at_a_boot_too),
+        cmocka_unit_test(after_a_failed_sync_of_a_directory_names_may_be_gone),
         cmocka_unit_test(a_failed_write_back_is_told_by_the_next_sync_once),
         cmocka_unit_test(a_full_disk_refuses_and_heals),
         cmocka_unit_test(lying_disks_lose_what_was_synced),

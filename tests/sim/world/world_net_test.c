@@ -92,7 +92,7 @@ static void a_slow_reader_makes_its_sender_wait(void **state)
     assert_false(has_come(two.client, token));
     size_t count = 0;
     while (count < sizeof got) {
-        struct port_event event = do_it(two.server, a_recv(got + count, 300));
+        struct port_event event = do_it(two.server, a_recv(got + count, base_min_u64(300, sizeof got - count)));
         expect_rc(event, PORT_OK);
         count += event.done.count;
     }
