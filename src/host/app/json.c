@@ -1,0 +1,83 @@
+/* json.c: JSON out; one object a line is the caller's business.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "app__command.h"
+
+void app_json_text(FILE *file, struct base_slice words)
+{
+    (void)fputc('"', file); /* errors of the stream are looked at once, at the end */
+    for (size_t i = 0; i < words.size_bytes; i++) {
+        uint8_t c = words.at[i];
+        if (c == '"' || c == '\\') {
+            (void)fprintf(file, "\\%c", c);
+        } else if (c == '\n') {
+            (void)fputs("\\n", file);
+        } else if (c < 0x20 || c == 0x7F) {
+            (void)fprintf(file, "\\u%04x", c);
+        } else {
+            (void)fputc(c, file);
+        }
+    }
+    (void)fputc('"', file);
+}
+
+/* How many bytes the rune at the front has; 0: it is none (RFC 3629: shortest form, no surrogates, up to U+10FFFF). */
+static size_t rune_bytes(struct base_slice words)
+{
+    uint8_t first = words.at[0];
+    size_t count = first < 0x80                      ? 1
+                   : (first >= 0xC2 && first < 0xE0) ? 2
+                   : (first >> 4 == 0xE)             ? 3
+                   : (first >= 0xF0 && first < 0xF5) ? 4
+                                                     : 0;
+    if (count == 0 || count > words.size_bytes) { return 0; }
+    for (size_t i = 1; i < count; i++) {
+        if ((words.at[i] & 0xC0U) != 0x80) { return 0; }
+    }
+    if (first == 0xE0 && words.at[1] < 0xA0) { return 0; }
+    if (first == 0xED && words.at[1] >= 0xA0) { return 0; }
+    if (first == 0xF0 && words.at[1] < 0x90) { return 0; }
+    if (first == 0xF4 && words.at[1] >= 0x90) { return 0; }
+    return count;
+}
+
+bool app_is_utf8(struct base_slice words)
+{
+    while (words.size_bytes > 0) {
+        size_t count = rune_bytes(words);
+        if (count == 0) { return false; }
+        words.at += count;
+        words.size_bytes -= count;
+    }
+    return true;
+}
+
+static void put_base64(FILE *file, struct base_slice bytes)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < bytes.size_bytes; i += 3) {
+        size_t left = bytes.size_bytes - i;
+        uint32_t group = (uint32_t)bytes.at[i] << 16;
+        if (left > 1) { group |= (uint32_t)bytes.at[i + 1] << 8; }
+        if (left > 2) { group |= bytes.at[i + 2]; }
+        (void)fputc(letters[group >> 18], file);
+        (void)fputc(letters[group >> 12 & 63], file);
+        (void)fputc(left > 1 ? letters[group >> 6 & 63] : '=', file);
+        (void)fputc(left > 2 ? letters[group & 63] : '=', file);
+    }
+}
+
+void app_json_value(FILE *file, const char *name, struct rec_value value)
+{
+    if (value.is_null) {
+        (void)fprintf(file, "\"%s\":null", name);
+    } else if (app_is_utf8(value.bytes)) {
+        (void)fprintf(file, "\"%s\":", name);
+        app_json_text(file, value.bytes);
+    } else {
+        (void)fprintf(file, "\"%s_base64\":\"", name);
+        put_base64(file, value.bytes);
+        (void)fputc('"', file);
+    }
+}
