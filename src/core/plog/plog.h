@@ -4,7 +4,7 @@
  * Owns    its logs, their open files and the bytes in flight to them. Memory from the arena at create and blocks of `pages`.
  * Time    events carry it; the machine keeps no second clock.
  * Limits  struct plog_config. Steps: no call emits more than PLOG_EFFECTS_MAX effects; what is left goes on at
- *         plog_turn / plog_continue, at most config.step_max items of work each.
+ *         plog_turn (called at TURN and at CONTINUE alike), at most config.step_max items of work each.
  *
  * THE LIFE OF AN APPEND (synced topic)
  *
@@ -20,7 +20,9 @@
  *   The journal failed (plog_disk_failed): nothing is acknowledged again; what was in flight fails as PLOG_STORAGE.
  *
  * THE JOURNAL'S SIDE is carried by broker: plog names no journal. PLOG_OUT_RUN and PLOG_OUT_CHANGE are what must be journalled,
- * in the order they leave; plog_restore and plog_replay bring it back.
+ * in the order they leave; plog_restore and plog_replay bring it back. A CHANGE may have bytes too (PLOG_CHANGE_SEGMENT: the
+ * log's name): they are journalled with it and given back to plog_replay. Where run_token is 0 nothing is to be answered; what
+ * such a change points at stays until the run after it is answered.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -49,7 +51,7 @@ struct plog_config {
     uint32_t file_slot_first; /* file ids of this machine have slots [file_slot_first, file_slot_first + files_max) */
     uint32_t
         inline_bytes_max; /* runs below this have their bytes journalled; larger ones are synced in their own file first */
-    uint32_t step_max;    /* items of work per plog_turn / plog_continue; 1 in tests */
+    uint32_t step_max;    /* items of work per call of plog_turn; 1 in tests */
     uint64_t producer_expiry_ms;
     uint64_t retention_check_ms; /* log.retention.check.interval.ms; 0: 300000 */
     bool is_check_slow;
@@ -118,7 +120,8 @@ struct plog_view {
     int64_t watermark;    /* first offset that may not be read */
     int32_t leader_epoch;
     int64_t timestamp_max; /* -1: none */
-    int64_t timestamp_max_offset;
+    int64_t
+        timestamp_max_offset; /* last offset of the batch that has it; the very record: plog_find_time(timestamp_max) */
     uint64_t size_bytes;
     uint32_t segment_count;
     bool is_failed;
@@ -185,14 +188,16 @@ enum plog_out_kind {
     PLOG_OUT_SYNCED, /* token, base_offset, log_append_time_ms, result OK or DUPLICATE: durable and visible. The last out of its append. */
     PLOG_OUT_FAILED, /* token, result. The last out of its append. */
     PLOG_OUT_READ, /* token, result; offset (asked), file/position_bytes/size_bytes + lease, or block/size_bytes (plog_read_bytes) */
-    PLOG_OUT_TIME,        /* token, result, offset, timestamp_ms, leader_epoch */
-    PLOG_OUT_STARTED,     /* token, result, offset: the new log start */
-    PLOG_OUT_WATERMARK,   /* ref: its watermark, start or health changed since the last one: wake who waits */
-    PLOG_OUT_RUN,         /* to be journalled: run; answer plog_journalled(run_token) */
-    PLOG_OUT_CHANGE,      /* to be journalled: change; answer plog_journalled(run_token) if run_token != 0 */
-    PLOG_OUT_STATE,       /* checkpoint: state block, size_bytes, answer plog_state_taken */
-    PLOG_OUT_STATES_END,  /* checkpoint: all logs have been captured */
-    PLOG_OUT_REPLAYED,    /* the restore or replay asked last for run_token is done: result */
+    PLOG_OUT_TIME,      /* token, result, offset, timestamp_ms, leader_epoch */
+    PLOG_OUT_STARTED,   /* token, result, offset: the new log start */
+    PLOG_OUT_WATERMARK, /* ref: its watermark, start or health changed since the last one: wake who waits */
+    PLOG_OUT_RUN,       /* to be journalled: run; answer plog_journalled(run_token) */
+    PLOG_OUT_CHANGE,    /* to be journalled: change; answer plog_journalled(run_token) if run_token != 0 */
+    PLOG_OUT_STATE,     /* checkpoint: state block, size_bytes, answer plog_state_taken */
+    PLOG_OUT_STATES_END, /* checkpoint: all logs have been captured; result not OK: it could not be (BUSY: no memory for a state,
+                             STORAGE): end it without making it the newest */
+    PLOG_OUT_REPLAYED, /* the restore or replay asked for with run_token is done. OK, or DAMAGED: go on; the log is marked.
+                             Anything else (STORAGE, NO_SPACE, BUSY): this log takes no appends in this life; go on */
     PLOG_OUT_RECOVERED,   /* answer to plog_recovery_end */
     PLOG_OUT_DELETED,     /* id: its files are gone */
     PLOG_OUT_DISK_FAILED, /* a sync of a segment failed: broker takes the disk off line (plog_disk_failed) */
@@ -251,8 +256,8 @@ bool plog_poll(struct plog *plog, struct plog_out *plog_out);
 
 void plog_done(struct plog *plog, const struct port_event *event,
                struct port_out *out); /* a completion with PLOG_TOKEN_ROOM */
-void plog_turn(struct plog *plog, const struct port_event *event,
-               struct port_out *out); /* writes what was gathered; asks for CONTINUE if work is left */
+/* At TURN and at CONTINUE: writes what was gathered; asks for CONTINUE if work is left. */
+void plog_turn(struct plog *plog, const struct port_event *event, struct port_out *out);
 void plog_alarm(struct plog *plog, const struct port_event *event,
                 struct port_out *out); /* segment.ms, retention, producer expiry, flush.ms, file deletion */
 uint64_t plog_next_alarm_ns(const struct plog *plog);
