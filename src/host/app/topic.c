@@ -345,8 +345,7 @@ static void print_configs(const struct kafka_describe_configs_response_describe_
     if (printed == 0 && !is_json) { printf("-"); }
 }
 
-static void on_configs(struct app_command *command, const struct kafka_describe_configs_response *answer,
-                       int16_t version)
+static void on_configs(struct app_command *command, const struct kafka_describe_configs_response *answer)
 {
     struct topic_command *own = command->own;
     int code = APP_DONE;
