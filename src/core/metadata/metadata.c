@@ -292,6 +292,11 @@ enum base_rc metadata_remove_broker(struct metadata *metadata, int32_t id)
     return BASE_OK;
 }
 
+bool metadata_has_room_for_broker(const struct metadata *metadata, int32_t id)
+{
+    return metadata->brokers_count < metadata->brokers_max || metadata_broker(metadata, id) != NULL;
+}
+
 uint32_t metadata_features_count(const struct metadata *metadata) { return metadata->features_count; }
 
 const struct metadata_feature *metadata_feature_at(const struct metadata *metadata, uint32_t rank)

@@ -141,6 +141,7 @@ int16_t metadata_feature_level(const struct metadata *metadata, struct base_slic
 
 /* Room for so many more of each. */
 bool metadata_has_room(const struct metadata *metadata, uint32_t topics, uint32_t partitions, uint32_t configs);
+bool metadata_has_room_for_broker(const struct metadata *metadata, int32_t id); /* true for one that is there */
 bool metadata_equal(const struct metadata *a,
                     const struct metadata *b); /* contents; not slots, versions, or node settings */
 bool metadata_is_sound(const struct metadata *metadata);
