@@ -194,7 +194,7 @@ static bool has_duplicate_key(const wanted_change *wanted)
 static struct controller__error alter_topic(struct controller__decision *decision, const wanted_change *wanted,
                                             bool validate_only)
 {
-    struct controller__setting settings[METADATA_ID_COUNT];
+    struct controller__setting settings[METADATA_ID_COUNT] = {{.name = {.at = NULL}}};
     const struct metadata_topic *topic =
         metadata_topic_by_name(decision->image, kafka_text_slice(wanted->resource_name));
     if (topic == NULL) {
