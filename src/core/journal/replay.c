@@ -95,13 +95,33 @@ static bool look_at_copy(struct journal *journal, const uint8_t *page, bool *is_
     return true;
 }
 
+/* The first later group is where the chain goes on after damage; but one that a later life wrote past, from a place before it,
+ * is what a cut left behind. */
+static void consider(struct journal__walk *walk, const struct journal__head *head)
+{
+    if (head->is_line || head->sequence < walk->sequence || head->life < walk->life) { return; }
+    bool is_past = head->life > walk->candidate.life && head->sequence <= walk->candidate.sequence;
+    if (walk->has_candidate && !is_past) { return; }
+    walk->has_candidate = true;
+    walk->candidate = *head;
+}
+
+static bool is_jump(const struct journal *journal)
+{
+    const struct journal__walk *walk = &journal->load.walk;
+    return walk->has_candidate && offset_of(journal, walk->candidate.position) == 0 && is_next(walk, &walk->candidate);
+}
+
 /* One page of the search. */
 static enum looked scan(struct journal *journal, struct port_out *out)
 {
     struct journal__load *load = &journal->load;
     struct journal__walk *walk = &load->walk;
     uint64_t number = number_of(journal, walk->scan_at);
-    if (number > load->number_max) { return load->line > walk->position ? LOOKED_GAP : LOOKED_END; }
+    if (number > load->number_max) {
+        if (is_jump(journal)) { return LOOKED_JUMP; }
+        return load->line > walk->position ? LOOKED_GAP : LOOKED_END;
+    }
     if (!journal__load_has_file(journal, number)) {
         walk->scan_at = (number + 1) * journal->file_bytes;
         return LOOKED_NOT_YET;
@@ -111,22 +131,14 @@ static enum looked scan(struct journal *journal, struct port_out *out)
     struct journal__head head;
     if (journal__get_head(page, journal->id, walk->scan_at, journal->file_bytes, &head)) {
         believe(journal, &head);
-        bool is_later = !head.is_line && head.sequence >= walk->sequence && head.life >= walk->life;
-        if (is_later && !walk->has_candidate) {
-            walk->has_candidate = true;
-            walk->candidate = head;
-        }
+        consider(walk, &head);
+        if (walk->candidate.position == walk->scan_at && is_jump(journal)) { return LOOKED_JUMP; }
     }
     bool is_found = false;
     if (look_at_copy(journal, page, &is_found, out)) {
         if (!is_found) { return LOOKED_NOT_YET; }
         believe(journal, &walk->head);
         return LOOKED_FOUND;
-    }
-    if (walk->has_candidate) {
-        bool is_file_start = offset_of(journal, walk->candidate.position) == 0;
-        if (is_file_start && is_next(walk, &walk->candidate)) { return LOOKED_JUMP; }
-        if (load->line > walk->position) { return LOOKED_GAP; }
     }
     walk->scan_at += JOURNAL__PAGE_BYTES;
     return LOOKED_NOT_YET;

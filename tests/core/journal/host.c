@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#define PAGES_BYTES (24u * 1024u * 1024u)
+#define PAGES_BYTES (4u * 1024u * 1024u)
 
 struct journal_config host_config(void)
 {

@@ -54,6 +54,13 @@ static uint64_t end_of(const struct fake_disk *disk)
     return (at + PAGE - 1) / PAGE * PAGE;
 }
 
+/* Of a group of 3 entries of 400 bytes. */
+static bool is_padding(uint64_t at)
+{
+    uint64_t table = 128 + 3 * 96;
+    return at % PAGE >= table + 3 * 400 && at % PAGE < PAGE - 32 - table;
+}
+
 static void an_empty_disk_is_formatted_once_and_an_untouched_one_comes_back_empty(void **state)
 {
     (void)state;
@@ -106,7 +113,10 @@ static void a_journal_torn_at_any_byte_of_its_last_group_gives_the_acknowledged_
     uint32_t pending = fake_disk_pending(host->disk);
     assert_int_equal(pending, 2); /* the line alone, and the group over it */
     uint32_t whole = 0;
-    for (uint64_t bytes = 0; bytes <= 3 * PAGE; bytes++) {
+    uint64_t tried = 0;
+    for (uint64_t bytes = 0; bytes <= 3 * PAGE;
+         bytes += bytes < 5200 ? 1 : 7) { /* what is behind is padding and the copy */
+        tried += 1;
         struct fake_disk *torn = fake_disk_crash(host->disk, FAKE_KEEP_TORN, 1, bytes, false);
         struct host *again = given_recovered(torn, &config);
         assert_int_equal(again->replay_rc, PORT_OK);
@@ -115,7 +125,7 @@ static void a_journal_torn_at_any_byte_of_its_last_group_gives_the_acknowledged_
         whole += again->replayed_count == 10 ? 1 : 0;
         end(again);
     }
-    assert_int_equal(whole, 3 * PAGE - (128 + 5 * 96 + 5 * 900) + 1); /* the table and the bytes; not its copy */
+    assert_int_equal(whole, tried - (128 + 5 * 96 + 5 * 900)); /* the table and the bytes; not its copy */
     end(host);
 }
 
@@ -126,8 +136,10 @@ static void a_bit_flipped_below_the_line_is_reported_or_repaired_and_nothing_els
     config.step_max = 100000;
     struct fake_disk *disk = given_groups(&config, 4, 3, 400);
     uint64_t last = end_of(disk) - PAGE; /* the last group: no line covers it */
-    uint32_t repaired = 0, damaged_entries = 0, damages = 0;
+    uint32_t repaired = 0, damaged_entries = 0, damages = 0, tried = 0;
     for (uint64_t at = PAGE; at < last; at++) {
+        if (is_padding(at) && at % 31 != 0) { continue; }
+        tried += 1;
         struct fake_disk *flipped = copy_of(disk);
         fake_disk_flip(fake_disk_file(flipped, FILE_0), at, (uint8_t)(1u << at % 8));
         struct host *host = given_recovered(flipped, &config);
@@ -142,7 +154,7 @@ static void a_bit_flipped_below_the_line_is_reported_or_repaired_and_nothing_els
     }
     assert_int_equal(damages, 0);
     assert_int_equal(damaged_entries, 9 * 400);
-    assert_int_equal(repaired + damaged_entries, last - PAGE);
+    assert_int_equal(repaired + damaged_entries, tried);
     fake_disk_free(disk);
 }
 
@@ -223,6 +235,7 @@ static void a_bit_flipped_above_the_line_is_cut_or_repaired_and_never_replayed_w
     uint64_t last = end_of(disk) - PAGE;
     uint32_t cut = 0;
     for (uint64_t at = last; at < last + PAGE; at++) {
+        if (is_padding(at) && at % 31 != 0) { continue; }
         struct fake_disk *flipped = copy_of(disk);
         fake_disk_flip(fake_disk_file(flipped, FILE_0), at, 0x10);
         struct host *host = given_recovered(flipped, &config);
