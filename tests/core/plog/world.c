@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
@@ -624,7 +625,7 @@ static void drop_machine(struct world *world)
         world->pending[k].is_used = false;
     }
     free(world->arena_memory);
-    free(world->pages_memory);
+    if (world->pages_memory != NULL) { (void)munmap(world->pages_memory, PAGES_BYTES); }
     world->arena_memory = NULL;
     world->pages_memory = NULL;
     world->open_count = 0;
@@ -666,8 +667,8 @@ void world_start(struct world *world)
 {
     size_t arena_bytes = plog_arena_bytes(&world->config);
     world->arena_memory = must(calloc(1, arena_bytes));
-    world->pages_memory = must(aligned_alloc(4096, PAGES_BYTES));
-    memset(world->pages_memory, 0, PAGES_BYTES);
+    world->pages_memory = mmap(NULL, PAGES_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(world->pages_memory != MAP_FAILED);
     size_t reserve[BASE_CLASS_COUNT] = {0};
     struct base_region region = {.at = world->pages_memory, .size_bytes = PAGES_BYTES};
     assert_int_equal(base_pages_create(region, reserve, &world->pages), BASE_OK);
@@ -689,6 +690,8 @@ void world_start(struct world *world)
     for (size_t i = world->entries_begin; i < world->entry_count && !world->is_crashed; i++) {
         replay_entry(world, &world->entries[i]);
     }
+    if (world->mark_damaged) { plog_mark_damaged(world->plog, world_part(0), &world->out); }
+    world->mark_damaged = false;
     if (!world->is_crashed) {
         plog_recovery_end(world->plog, &world->out);
         settle(world);

@@ -1,0 +1,554 @@
+/* test_recover.c: what a restart finds, wherever the machine was stopped.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "plog__.h"
+#include "world.h"
+
+static struct world *given_world(void)
+{
+    struct world *world = world_make(1);
+    world_start(world);
+    return world;
+}
+
+/* ---- a story, and what must hold after a crash anywhere in it ---- */
+
+#define LOGS 3
+struct promise {
+    int64_t acked_end[LOGS]; /* all below was answered SYNCED */
+    int64_t start[LOGS];
+};
+
+static void note_acks(struct world *world, const uint64_t *tokens, const int *logs, const int *counts, int count,
+                      struct promise *promise)
+{
+    for (int i = 0; i < count; i++) {
+        if (tokens[i] == 0) { continue; }
+        const struct answer *answer = world_answer(world, tokens[i]);
+        if (!answer->is_done || answer->kind != PLOG_OUT_SYNCED || answer->result != PLOG_OK) { continue; }
+        int64_t end = answer->base_offset + counts[i];
+        if (end > promise->acked_end[logs[i]]) { promise->acked_end[logs[i]] = end; }
+    }
+}
+
+static void tell_story(struct world *world, bool is_page_cache, int32_t epoch, struct promise *promise)
+{
+    uint64_t tokens[120];
+    int logs[120];
+    int counts[120];
+    int count = 0;
+    world->log_config.is_page_cache = is_page_cache;
+    struct plog_ref refs[LOGS];
+    for (int i = 0; i < LOGS; i++) { refs[i] = world_log(world, i, "topic", epoch); }
+    int32_t sequence = 0;
+    for (int i = 0; i < 40 && !world->is_crashed; i++) {
+        int log = i % LOGS;
+        int records = 1 + i % 3;
+        size_t size = i % 11 == 7 ? 5000 : 150;
+        bool is_idempotent = log == 1;
+        uint64_t token = world_append(world, refs[log],
+                                      (struct batch_ask){.records = records,
+                                                         .value_bytes = size,
+                                                         .timestamp = 1000 + i,
+                                                         .producer_id = is_idempotent ? 50 + epoch : 0,
+                                                         .sequence = sequence,
+                                                         .leader_epoch = epoch});
+        if (is_idempotent) { sequence += records; }
+        tokens[count] = token;
+        logs[count] = log;
+        counts[count++] = records;
+        for (int k = 0; k < i % 5; k++) { (void)world_step(world); }
+        if (i == 13 || i == 29) {
+            world_checkpoint(world);
+            if (i == 29) { world_run(world); }
+        }
+        if (i == 20) {
+            world_run(world);
+            int64_t start = world_view(world, refs[0]).watermark / 2;
+            world->answers[world->next_token] = (struct answer){0};
+            if (!world->is_crashed &&
+                plog_move_start(world->plog, refs[0], world->next_token++, start, &world->out) == BASE_OK) {
+                promise->start[0] = start;
+            }
+        }
+    }
+    world_run(world);
+    note_acks(world, tokens, logs, counts, count, promise);
+}
+
+static void expect_promise(struct world *world, const struct promise *promise)
+{
+    for (int i = 0; i < LOGS; i++) {
+        struct plog_ref ref = plog_find(world->plog, world_part(i));
+        if (ref.generation == 0) {
+            assert_int_equal(promise->acked_end[i], 0);
+            continue;
+        }
+        struct plog_view view = world_view(world, ref);
+        assert_false(view.is_damaged);
+        assert_false(view.is_failed);
+        assert_true(view.watermark >= promise->acked_end[i]);
+        assert_int_equal(view.watermark, view.offset_end);
+        (void)world_read_all(world, ref);
+    }
+}
+
+static void nothing_acknowledged_is_lost_wherever_it_stops(void **state)
+{
+    (void)state;
+    for (int crash = CRASH_PROCESS; crash <= CRASH_TORN; crash++) {
+        int64_t at = 0;
+        for (bool is_over = false; !is_over; at++) {
+            struct world *world = world_make((uint64_t)at + 7);
+            world->log_config.segment_bytes = 2500;
+            world->is_shuffled = at % 2 == 1;
+            world->crash_after = at;
+            world_start(world);
+            struct promise promise = {0};
+            tell_story(world, false, 1, &promise);
+            is_over = !world->is_crashed;
+            world_restart(world, (enum crash)crash);
+            expect_promise(world, &promise);
+            /* and it goes on, through another life */
+            tell_story(world, false, 2, &promise);
+            world_restart(world, (enum crash)crash);
+            expect_promise(world, &promise);
+            world_free(world);
+        }
+        assert_true(at > 100); /* so many places to stop at */
+    }
+}
+
+static void a_crash_during_recovery_changes_nothing(void **state)
+{
+    (void)state;
+    for (int crash = CRASH_PROCESS; crash <= CRASH_TORN; crash++) {
+        for (int64_t first = 20; first < 400; first += 60) {
+            int64_t second = 0;
+            for (bool is_over = false; !is_over; second += 3) {
+                struct world *world = world_make((uint64_t)(first * 1000 + second));
+                world->log_config.segment_bytes = 2500;
+                world->crash_after = first;
+                world_start(world);
+                struct promise promise = {0};
+                tell_story(world, false, 1, &promise);
+                world_crash(world, (enum crash)crash);
+                world->crash_after = second;
+                world_start(world);
+                is_over = !world->is_crashed;
+                world_crash(world, (enum crash)crash);
+                world->crash_after = second / 2;
+                world_start(world);
+                world_restart(world, (enum crash)crash);
+                expect_promise(world, &promise);
+                world_free(world);
+            }
+        }
+    }
+}
+
+static void page_cache_logs_keep_what_a_dead_process_wrote(void **state)
+{
+    (void)state;
+    int64_t at = 0;
+    for (bool is_over = false; !is_over; at += 3) {
+        struct world *world = world_make((uint64_t)at + 7);
+        world->log_config.segment_bytes = 2500;
+        world->crash_after = at;
+        world_start(world);
+        struct promise promise = {0};
+        tell_story(world, true, 1, &promise);
+        is_over = !world->is_crashed;
+        world_restart(world, CRASH_PROCESS);
+        expect_promise(world, &promise);
+        world_free(world);
+    }
+}
+
+static void page_cache_logs_are_cut_at_the_first_bad_batch_after_a_power_loss(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed < 60; seed++) {
+        struct world *world = world_make(seed);
+        world->log_config.segment_bytes = 2500;
+        world->crash_after = (int64_t)seed * 4;
+        world_start(world);
+        struct promise promise = {0};
+        tell_story(world, true, 1, &promise);
+        world_restart(world, CRASH_TORN);
+        for (int i = 0; i < LOGS; i++) {
+            struct plog_ref ref = plog_find(world->plog, world_part(i));
+            if (ref.generation != 0 && !world_view(world, ref).is_damaged) { (void)world_read_all(world, ref); }
+        }
+        struct promise none = {0};
+        tell_story(world, true, 2, &none);
+        world_free(world);
+    }
+}
+
+/* ---- equality of states ---- */
+
+static uint8_t *state_of(struct world *world, int log, uint64_t *size_out)
+{
+    struct plog__log *found = plog__log_by_id(world->plog, world_part(log));
+    assert_non_null(found);
+    *size_out = plog__state_bytes(world->plog, found);
+    uint8_t *bytes = malloc(*size_out);
+    assert_non_null(bytes);
+    (void)plog__state_write(world->plog, found, bytes, *size_out);
+    return bytes;
+}
+
+static void replayed_state_equals_the_state_that_was_alive(void **state)
+{
+    (void)state;
+    for (int checkpoints = 0; checkpoints < 3; checkpoints++) {
+        struct world *world = given_world();
+        world->log_config.segment_bytes = 6000;
+        struct plog_ref ref = world_log(world, 0, "topic", 4);
+        for (int i = 0; i < 300; i++) {
+            (void)world_append(world, ref,
+                               (struct batch_ask){.value_bytes = (size_t)(i % 37) * 9,
+                                                  .timestamp = 1000 + (i * 7) % 400,
+                                                  .producer_id = 5 + i % 3,
+                                                  .sequence = i / 3,
+                                                  .leader_epoch = 4});
+            if (i % 4 == 0) { world_run(world); }
+            if (checkpoints > 0 && i % (300 / checkpoints) == 17) {
+                world_checkpoint(world);
+                world_run(world);
+            }
+        }
+        world_run(world);
+        uint64_t alive_size;
+        uint64_t replayed_size;
+        uint8_t *alive = state_of(world, 0, &alive_size);
+        world_restart(world, CRASH_POWER);
+        (void)world_log(world, 0, "topic", 4);
+        uint8_t *replayed = state_of(world, 0, &replayed_size);
+        assert_int_equal(alive_size, replayed_size);
+        assert_memory_equal(alive, replayed, alive_size);
+        free(alive);
+        free(replayed);
+        world_free(world);
+    }
+}
+
+static void a_clean_stop_opens_nothing_at_the_next_start(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    for (int i = 0; i < 5; i++) {
+        struct plog_ref ref = world_log(world, i, "topic", 0);
+        for (int k = 0; k < 20; k++) { (void)world_append(world, ref, (struct batch_ask){.value_bytes = 90}); }
+    }
+    world_stop(world);
+    assert_true(world_node(world, "topic-0/leader-epoch-checkpoint") >= 0);
+    const struct node *node = &world->nodes[world_node(world, "topic-0/leader-epoch-checkpoint")];
+    assert_int_equal(node->size, 8);
+    assert_memory_equal(node->bytes, "0\n1\n0 0\n", 8);
+    assert_true(world->nodes[world_node(world, "topic-0/00000000000000000000.index")].size > 0);
+    uint64_t before = world->effects_seen;
+    world_restart(world, CRASH_POWER);
+    assert_int_equal(world->effects_seen, before);
+    for (int i = 0; i < 5; i++) { assert_int_equal(world_read_all(world, plog_find(world->plog, world_part(i))), 20); }
+    world_free(world);
+}
+
+/* ---- damage ---- */
+
+static void wrong_bytes_of_a_large_run_are_damage_and_the_rest_is_read(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 3; kind++) {
+        struct world *world = given_world();
+        struct plog_ref ref = world_log(world, 0, "topic", 0);
+        for (int i = 0; i < 9; i++) {
+            (void)world_append(world, ref, (struct batch_ask){.value_bytes = i == 4 ? 5000 : 100});
+            world_run(world);
+        }
+        struct node *node = &world->nodes[world_node(world, "topic-0/00000000000000000000.log")];
+        size_t at = 4 * (node->size - 5000) / 9 + 700;
+        if (kind == 0) { node->bytes[at] ^= 1; }
+        if (kind == 1) { node->size = at; }
+        if (kind == 2) { node->is_live = false; }
+        world_restart(world, CRASH_PROCESS);
+        ref = plog_find(world->plog, world_part(0));
+        struct plog_view view = world_view(world, ref);
+        assert_true(view.is_damaged);
+        assert_int_equal(view.watermark, 9); /* never cut */
+        for (int64_t offset = 0; offset < 9; offset++) {
+            uint64_t token = world_read(world, ref, offset, 300);
+            world_run(world);
+            bool is_bad = offset == 4 || (kind == 2 && offset < 4 && false);
+            assert_int_equal(world_answer(world, token)->result, is_bad ? PLOG_DAMAGED : PLOG_OK);
+            world_release(world, &world_answer(world, token)->out);
+        }
+        ref = world_log(world, 0, "topic", 1);
+        uint64_t token = world_append(world, ref, (struct batch_ask){.value_bytes = 10, .leader_epoch = 1});
+        world_run(world);
+        assert_int_equal(world_answer(world, token)->base_offset, 9);
+        assert_int_equal(world_answer(world, token)->result, PLOG_OK);
+        world_restart(world, CRASH_POWER);
+        assert_int_equal(world_view(world, plog_find(world->plog, world_part(0))).watermark, 10);
+        world_free(world);
+    }
+}
+
+static void a_short_or_missing_segment_below_the_line_is_damage_when_it_is_met(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 2; kind++) {
+        struct world *world = given_world();
+        world->log_config.segment_bytes = 1000;
+        struct plog_ref ref = world_log(world, 0, "topic", 0);
+        for (int i = 0; i < 30; i++) {
+            (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100});
+            world_run(world);
+        }
+        world_stop(world);
+        struct node *node = &world->nodes[world_node(world, "topic-0/00000000000000000000.log")];
+        if (kind == 0) { node->size = 400; }
+        if (kind == 1) { node->is_live = false; }
+        world_restart(world, CRASH_PROCESS);
+        ref = world_log(world, 0, "topic", 1);
+        for (int64_t offset = 0; offset < 30; offset++) {
+            uint64_t token = world_read(world, ref, offset, 150);
+            world_run(world);
+            enum plog_result result = world_answer(world, token)->result;
+            int64_t good_end = kind == 0 ? 2 : 0;
+            int64_t bad_end = 5;
+            if (offset < good_end || offset >= bad_end) {
+                assert_int_equal(result, PLOG_OK);
+            } else {
+                assert_int_equal(result, PLOG_DAMAGED);
+            }
+            world_release(world, &world_answer(world, token)->out);
+        }
+        assert_true(world_view(world, ref).is_damaged);
+        world_free(world);
+    }
+}
+
+static void a_short_active_segment_is_left_as_it_is_and_a_new_one_is_begun(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    for (int i = 0; i < 10; i++) { (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100}); }
+    world_stop(world);
+    world->nodes[world_node(world, "topic-0/00000000000000000000.log")].size = 500;
+    world_restart(world, CRASH_PROCESS);
+    ref = world_log(world, 0, "topic", 1);
+    uint64_t token =
+        world_append(world, ref, (struct batch_ask){.value_bytes = 10, .producer_id = 3, .leader_epoch = 1});
+    world_run(world);
+    assert_int_equal(world_answer(world, token)->result, PLOG_OK);
+    assert_int_equal(world_answer(world, token)->base_offset, 10);
+    assert_int_equal(world->nodes[world_node(world, "topic-0/00000000000000000000.log")].size, 500);
+    assert_true(world_node(world, "topic-0/00000000000000000010.log") >= 0);
+    world_restart(world, CRASH_POWER);
+    assert_int_equal(world_view(world, plog_find(world->plog, world_part(0))).watermark, 11);
+    world_free(world);
+}
+
+static void what_no_run_names_is_cut_before_the_next_append(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    world->is_journal_held = true;
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100});
+    world_run(world);
+    world_journal_sync(world, 9);
+    for (int i = 0; i < 5; i++) { (void)world_append(world, ref, (struct batch_ask){.value_bytes = 300}); }
+    world_run(world); /* written, never journalled */
+    world_restart(world, CRASH_PROCESS);
+    ref = world_log(world, 0, "topic", 1);
+    assert_int_equal(world_view(world, ref).offset_end, 1);
+    assert_int_equal(world_read_all(world, ref), 1);
+    world->is_journal_held = false;
+    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 20, .leader_epoch = 1});
+    world_run(world);
+    const struct node *node = &world->nodes[world_node(world, "topic-0/00000000000000000000.log")];
+    assert_int_equal(node->size, world_view(world, ref).size_bytes);
+    assert_int_equal(world_read_all(world, ref), 2);
+    world_free(world);
+}
+
+static void bytes_that_lost_entries_may_have_named_are_kept(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    for (int i = 0; i < 6; i++) {
+        (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100});
+        world_run(world);
+    }
+    size_t size = world->nodes[world_node(world, "topic-0/00000000000000000000.log")].size;
+    world_crash(world, CRASH_PROCESS);
+    for (int i = 0; i < 2; i++) {
+        free(world->entries[--world->entry_count].bytes);
+    } /* lost, and the journal says so */
+    world->entry_answered = world->entry_count;
+    world->mark_damaged = true;
+    world_start(world);
+    ref = world_log(world, 0, "topic", 1);
+    assert_true(world_view(world, ref).is_damaged);
+    assert_int_equal(world_view(world, ref).watermark, 6); /* whole batches that follow are taken in */
+    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 20, .leader_epoch = 1});
+    world_run(world);
+    assert_true(world->nodes[world_node(world, "topic-0/00000000000000000000.log")].size >= size);
+    assert_int_equal(world_view(world, ref).watermark, 7);
+    world_free(world);
+}
+
+static void garbage_in_the_tail_of_an_index_is_not_seen(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 3; kind++) {
+        struct world *world = given_world();
+        struct plog_ref ref = world_log(world, 0, "topic", 0);
+        for (int i = 0; i < 400; i++) {
+            (void)world_append(world, ref, (struct batch_ask){.value_bytes = 200, .timestamp = 5000 + i});
+            if (i % 8 == 0) { world_run(world); }
+        }
+        world_run(world);
+        if (kind == 0) {
+            world_checkpoint(world);
+            world_run(world);
+        }
+        world_crash(world, CRASH_PROCESS);
+        const char *const names[] = {"topic-0/00000000000000000000.index", "topic-0/00000000000000000000.timeindex"};
+        for (int i = 0; i < 2; i++) {
+            struct node *node = &world->nodes[world_node(world, names[i])];
+            if (kind == 2) { /* and what the journal's runs rebuild is wrong beforehand */
+                memset(node->bytes, 0xee, node->size);
+                continue;
+            }
+            size_t more = 24 * 50; /* preallocated, never written */
+            node->bytes = realloc(node->bytes, node->size + more + 1);
+            assert_non_null(node->bytes);
+            memset(node->bytes + node->size, kind == 0 ? 0 : 0x5a, more);
+            node->size += more;
+        }
+        world_start(world);
+        ref = world_log(world, 0, "topic", 1);
+        for (int64_t offset = 0; offset < 400; offset += 13) {
+            uint64_t token = world_read(world, ref, offset, 10);
+            world_run(world);
+            assert_int_equal(world_answer(world, token)->result, PLOG_OK);
+            struct rec_batch batch;
+            struct base_slice bytes = base_slice_of(world_range(world, &world_answer(world, token)->out),
+                                                    world_answer(world, token)->out.size_bytes);
+            assert_int_equal(rec_batch_view(bytes, &batch), REC_OK);
+            assert_int_equal(batch.base_offset, offset);
+            world_release(world, &world_answer(world, token)->out);
+        }
+        assert_int_equal(world_view(world, ref).timestamp_max, 5399);
+        world_free(world);
+    }
+}
+
+/* ---- deletion ---- */
+
+static void a_deleted_log_stays_deleted_and_its_name_is_free(void **state)
+{
+    (void)state;
+    for (int crash = CRASH_PROCESS; crash <= CRASH_TORN; crash++) {
+        int64_t at = 0;
+        for (bool is_over = false; !is_over; at++) {
+            struct world *world = world_make((uint64_t)at);
+            world_start(world);
+            struct plog_ref ref = world_log(world, 0, "topic", 0);
+            for (int i = 0; i < 5; i++) { (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100}); }
+            world_run(world);
+            if (at % 2 == 0) {
+                world_checkpoint(world);
+                world_run(world);
+            }
+            world->crash_after = at;
+            plog_delete(world->plog, ref, &world->out);
+            struct base_part next = world_part(0);
+            next.topic.b[0] = 'X'; /* the same name, another creation */
+            assert_int_equal(plog_open(world->plog, next, base_slice_text("topic"), &world->log_config, 0, &ref),
+                             BASE_OK);
+            uint64_t token = world_append(world, ref, (struct batch_ask){.value_bytes = 44});
+            world_run(world);
+            is_over = !world->is_crashed;
+            bool is_acked = world_answer(world, token)->is_done && world_answer(world, token)->result == PLOG_OK;
+            world_restart(world, (enum crash)crash);
+            world_run(world);
+            if (is_acked) {
+                assert_int_equal(plog_find(world->plog, world_part(0)).generation, 0);
+                assert_int_equal(world_read_all(world, plog_find(world->plog, next)), 1);
+            }
+            world_free(world);
+        }
+    }
+}
+
+static void doomed_segments_go_after_their_delay_and_after_a_restart(void **state)
+{
+    (void)state;
+    for (int is_restarted = 0; is_restarted < 2; is_restarted++) {
+        struct world *world = given_world();
+        world->log_config.segment_bytes = 1000;
+        struct plog_ref ref = world_log(world, 0, "topic", 0);
+        for (int i = 0; i < 30; i++) {
+            (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100});
+            world_run(world);
+        }
+        uint64_t token = world->next_token++;
+        assert_int_equal(plog_move_start(world->plog, ref, token, 17, &world->out), BASE_OK);
+        world->wants_continue = true;
+        world_run(world);
+        assert_true(world_answer(world, token)->is_done);
+        assert_int_equal(world_view(world, ref).offset_start, 17);
+        assert_true(world_node(world, "topic-0/00000000000000000005.log") >= 0);
+        if (is_restarted == 1) {
+            world_checkpoint(world);
+            world_run(world);
+            world_restart(world, CRASH_POWER);
+            ref = world_log(world, 0, "topic", 0);
+        }
+        world_alarm(world, 5000);
+        assert_int_equal(world_node(world, "topic-0/00000000000000000005.log"), -1);
+        assert_true(world_node(world, "topic-0/00000000000000000015.log") >= 0);
+        assert_int_equal(world_read_all(world, ref), 13);
+        uint64_t below = world_read(world, ref, 16, 100);
+        world_run(world);
+        assert_int_equal(world_answer(world, below)->result, PLOG_OFFSET_RANGE);
+        world_free(world);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_acknowledged_is_lost_wherever_it_stops),
+        cmocka_unit_test(a_crash_during_recovery_changes_nothing),
+        cmocka_unit_test(page_cache_logs_keep_what_a_dead_process_wrote),
+        cmocka_unit_test(page_cache_logs_are_cut_at_the_first_bad_batch_after_a_power_loss),
+        cmocka_unit_test(replayed_state_equals_the_state_that_was_alive),
+        cmocka_unit_test(a_clean_stop_opens_nothing_at_the_next_start),
+        cmocka_unit_test(wrong_bytes_of_a_large_run_are_damage_and_the_rest_is_read),
+        cmocka_unit_test(a_short_or_missing_segment_below_the_line_is_damage_when_it_is_met),
+        cmocka_unit_test(a_short_active_segment_is_left_as_it_is_and_a_new_one_is_begun),
+        cmocka_unit_test(what_no_run_names_is_cut_before_the_next_append),
+        cmocka_unit_test(bytes_that_lost_entries_may_have_named_are_kept),
+        cmocka_unit_test(garbage_in_the_tail_of_an_index_is_not_seen),
+        cmocka_unit_test(a_deleted_log_stays_deleted_and_its_name_is_free),
+        cmocka_unit_test(doomed_segments_go_after_their_delay_and_after_a_restart),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
