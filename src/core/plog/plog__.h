@@ -71,7 +71,7 @@ static inline uint64_t plog__token(enum plog__token kind, uint32_t slot)
 enum plog__task_kind { PLOG__TASK_WRITER = 0, PLOG__TASK_READ, PLOG__TASK_SYNC, PLOG__TASK_CAPTURE, PLOG__TASK_REAP };
 
 struct plog__task {
-    struct base_link link; /* on plog.ready, on file.waiters, or on plog.slot_waiters or .lease_waiters */
+    struct base_link link; /* on plog.ready, file.waiters, or one of plog's lists of waiters */
     struct base_list *list;
     enum plog__task_kind kind;
     uint32_t slot;
@@ -506,7 +506,9 @@ struct plog {
     struct base_list retries;
     struct base_list ready;
     struct base_list slot_waiters;
-    struct base_list lease_waiters; /* reads */
+    struct base_list lease_waiters;  /* reads */
+    struct base_list handle_waiters; /* syncs that found no handle: tried again at handles_at_ns */
+    uint64_t handles_at_ns;
     struct base_list producer_lru;
     struct base_list deleting;
     struct base_list doomed; /* segments of all logs */
@@ -569,6 +571,8 @@ struct port_file plog__file_id(const struct plog *plog, const struct plog__file 
 void plog__file_release(struct plog *plog, struct plog__task *task);
 /* Closes the task's file once nobody pins it, rather than keeping it. */
 void plog__file_close(struct plog *plog, struct plog__task *task, struct port_out *out);
+void plog__file_retry_later(struct plog *plog, struct plog__task *task); /* no handle was to be had */
+void plog__file_retry(struct plog *plog);
 void plog__file_wake(struct plog *plog); /* who waits for a slot, when there may be one */
 bool plog__segment_files_close(struct plog *plog, struct plog__segment *segment,
                                struct port_out *out);                /* true: none is open */

@@ -86,8 +86,8 @@ static bool sync_index(struct plog *plog, struct plog__segment *segment, struct 
     switch (plog__file_get(plog, plog__log_at(plog, segment->log), segment, which, PORT_OPEN_WRITE | PORT_OPEN_CREATE,
                            &capture->task, &rc, out)) {
     case PLOG__WAIT: return true;
-    case PLOG__FAILED: /* an index is derived: without it lookups scan */
-        segment->is_index_bad = true;
+    case PLOG__FAILED: /* an index proves itself when it is used: what of it is lost costs a scan */
+        segment->is_index_dirty = true;
         capture->step += 1;
         return false;
     case PLOG__GOT: break;

@@ -8,6 +8,7 @@
 #include "plog__.h"
 
 #define FILES_KEPT 4u
+#define RETRY_NS   UINT64_C(100000000)
 
 struct plog__file *plog__file_of(const struct plog *plog, const struct plog__task *task)
 {
@@ -223,6 +224,22 @@ void plog__file_wake(struct plog *plog)
     for (size_t i = 0; i < BASE_ARRAY_COUNT(lists); i++) {
         if (lists[i] == NULL || base_list_is_empty(lists[i])) { continue; }
         struct plog__task *task = task_on(base_list_first(lists[i]));
+        plog__task_take_off(task);
+        plog__task_ready(plog, task);
+    }
+}
+
+void plog__file_retry_later(struct plog *plog, struct plog__task *task)
+{
+    wait_on(&plog->handle_waiters, task);
+    plog->handles_at_ns = base_min_u64(plog->handles_at_ns, base_deadline_ns(plog->now_ns, RETRY_NS));
+}
+
+void plog__file_retry(struct plog *plog)
+{
+    plog->handles_at_ns = UINT64_MAX;
+    while (!base_list_is_empty(&plog->handle_waiters)) {
+        struct plog__task *task = task_on(base_list_first(&plog->handle_waiters));
         plog__task_take_off(task);
         plog__task_ready(plog, task);
     }

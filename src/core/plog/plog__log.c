@@ -75,8 +75,9 @@ enum base_rc plog_create(struct base_arena *arena, struct base_pages *pages, con
     plog->pages = pages;
     for (uint32_t i = 0; i < config->files_max; i++) { plog->free_files[i] = config->files_max - 1 - i; }
     plog->free_file_count = config->files_max;
-    struct base_list *lists[] = {&plog->lru,           &plog->retries,      &plog->ready,    &plog->slot_waiters,
-                                 &plog->lease_waiters, &plog->producer_lru, &plog->deleting, &plog->doomed};
+    struct base_list *lists[] = {&plog->lru,          &plog->retries,       &plog->ready,
+                                 &plog->slot_waiters, &plog->lease_waiters, &plog->producer_lru,
+                                 &plog->deleting,     &plog->doomed,        &plog->handle_waiters};
     for (size_t i = 0; i < BASE_ARRAY_COUNT(lists); i++) { base_list_init(lists[i]); }
     plog__task_init(&plog->capture.task, PLOG__TASK_CAPTURE, 0);
     plog__task_init(&plog->reaper.task, PLOG__TASK_REAP, 0);
@@ -84,6 +85,7 @@ enum base_rc plog_create(struct base_arena *arena, struct base_pages *pages, con
     plog->sweep_at_ns = UINT64_MAX;
     plog->flush_at_ns = UINT64_MAX;
     plog->reap_at_ns = UINT64_MAX;
+    plog->handles_at_ns = UINT64_MAX;
     *plog_out = plog;
     return BASE_OK;
 }
@@ -414,14 +416,16 @@ static void sweep_step(struct plog *plog)
 
 uint64_t plog_next_alarm_ns(const struct plog *plog)
 {
-    if (plog->life != PLOG__SERVING) { return UINT64_MAX; }
-    return base_min_u64(base_min_u64(plog->sweep_at_ns, plog->flush_at_ns), plog->reap_at_ns);
+    if (plog->life != PLOG__SERVING) { return plog->handles_at_ns; }
+    uint64_t at_ns = base_min_u64(plog->sweep_at_ns, plog->flush_at_ns);
+    return base_min_u64(base_min_u64(at_ns, plog->reap_at_ns), plog->handles_at_ns);
 }
 
 void plog_alarm(struct plog *plog, const struct port_event *event, struct port_out *out)
 {
     plog__clock(plog, event);
     plog__begin(plog, out);
+    if (plog->handles_at_ns <= plog->now_ns) { plog__file_retry(plog); }
     if (plog->life == PLOG__SERVING) {
         if (plog->sweep_at_ns <= plog->now_ns || plog->flush_at_ns <= plog->now_ns) {
             if (plog->sweep_at_ns <= plog->now_ns) {

@@ -181,24 +181,34 @@ static void search_begin(struct plog__read *read, const struct plog__segment *se
                                          .key = key};
 }
 
+/* Without an index: the nearest batch before the target that is remembered, or the segment's first. */
+static uint64_t place_before(const struct plog__log *log, const struct plog__read *read)
+{
+    uint64_t place_bytes = 0;
+    for (size_t i = 0; i < PLOG__HINTS; i++) {
+        const struct plog__hint *hint = &log->hints[i];
+        if (hint->segment != read->segment || hint->offset_base > read->target) { continue; }
+        if (hint->position_bytes < read->limit_bytes) { place_bytes = base_max_u64(place_bytes, hint->position_bytes); }
+    }
+    return place_bytes;
+}
+
 /* The target's offset is known: how to come near it with the least work. */
-static void seek(struct plog *plog, struct plog__read *read, struct plog__log *log, struct plog__segment *segment)
+static void seek(struct plog__read *read, struct plog__log *log, struct plog__segment *segment)
 {
     int64_t offset_last;
     uint64_t position;
     bool is_last = plog__segment_last(log) == segment;
     if (is_last && plog__tail_find(log, segment, read->target, &offset_last, &position) &&
         position < read->limit_bytes) {
-        uint64_t proof = position;
-        scan_from(read, proof);
+        scan_from(read, position);
         read->is_by_index = true;
         read->proof_offset = offset_last;
     } else if (segment->index_count > 0 && !segment->is_index_bad && read->target > segment->base) {
         search_begin(read, segment, false, read->target);
     } else {
-        scan_from(read, 0);
+        scan_from(read, place_before(log, read));
     }
-    (void)plog;
 }
 
 static void find_by_hint(const struct plog__log *log, struct plog__read *read)
@@ -240,7 +250,7 @@ static void locate_offset(struct plog *plog, struct plog__read *read, struct plo
     read->limit_bytes = limit_of(plog, log, segment, read->ask.is_end_unlimited);
     read->target = read->ask.offset;
     find_by_hint(log, read);
-    if (read->state != PLOG__READ_FETCH) { seek(plog, read, log, segment); }
+    if (read->state != PLOG__READ_FETCH) { seek(read, log, segment); }
 }
 
 /* The next segment from `segment` on that may hold the time. */
@@ -262,7 +272,7 @@ static void locate_time(struct plog *plog, struct plog__read *read, struct plog_
     bool is_last = plog__segment_last(log) == segment;
     if (is_last && plog__tail_find_time(log, segment, read->timestamp_ms, &timestamp, &offset)) {
         read->target = offset;
-        seek(plog, read, log, segment);
+        seek(read, log, segment);
     } else if (segment->time_count > 0 && !segment->is_index_bad) {
         search_begin(read, segment, true, read->timestamp_ms);
     } else {
@@ -321,7 +331,7 @@ static void distrust_index(struct plog__read *read, struct plog__segment *segmen
     scan_from(read, 0);
 }
 
-static void search_end(struct plog *plog, struct plog__read *read, struct plog__log *log, struct plog__segment *segment)
+static void search_end(struct plog__read *read, struct plog__log *log, struct plog__segment *segment)
 {
     struct plog__search search = read->search;
     if (search.is_time) {
@@ -334,7 +344,7 @@ static void search_end(struct plog *plog, struct plog__read *read, struct plog__
             distrust_index(read, segment);
             return;
         }
-        seek(plog, read, log, segment);
+        seek(read, log, segment);
         if (read->state == PLOG__READ_SCAN && read->position_bytes == 0) { return; }
         read->proof_time_offset = read->target;
         read->proof_timestamp = search.best_key;
@@ -378,7 +388,7 @@ static void search_step(struct plog *plog, struct plog__read *read, struct plog_
 {
     struct plog__search *search = &read->search;
     if (search->low >= search->high) {
-        search_end(plog, read, log, segment);
+        search_end(read, log, segment);
         return;
     }
     enum port_rc rc;

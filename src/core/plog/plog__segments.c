@@ -117,6 +117,10 @@ void plog__sync_advance(struct plog *plog, struct plog__segment *segment, struct
     switch (plog__file_get(plog, log, segment, PLOG__LOG, PORT_OPEN_WRITE, &segment->sync, &rc, out)) {
     case PLOG__WAIT: return;
     case PLOG__FAILED:
+        if (rc == PORT_NO_HANDLES) {
+            plog__file_retry_later(plog, &segment->sync);
+            return;
+        }
         segment->is_sync_wanted = false;
         log->is_sync_lost = true;
         plog__log_fail(plog, log); /* what was written can't be made durable: nothing after it may be */

@@ -1,0 +1,526 @@
+/* test_read.c: every offset and every time is found where a model says it is; leases; few descriptors.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "plog__.h"
+#include "world.h"
+
+#define RECORDS_MAX 4000
+
+struct model {
+    int64_t timestamps[RECORDS_MAX];
+    int64_t bases[RECORDS_MAX]; /* of the record's batch */
+    int64_t end;
+};
+
+static struct world *given_world(void)
+{
+    struct world *world = world_make(1);
+    world_start(world);
+    return world;
+}
+
+/* Batches of all sizes, times that go back and forth, some compressed, over several segments. */
+static struct plog_ref given_log(struct world *world, struct model *model, int batches)
+{
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    for (int i = 0; i < batches; i++) {
+        int records = 1 + (int)base_prng_below(&world->dice, 6);
+        int64_t timestamp = 10000 + i * 10 + (int64_t)base_prng_below(&world->dice, 300) - (i % 50 == 49 ? 5000 : 0);
+        size_t size = i % 40 == 39 ? 6000 : (size_t)base_prng_below(&world->dice, 300);
+        uint64_t token = world_append(world, ref,
+                                      (struct batch_ask){.records = records,
+                                                         .value_bytes = size,
+                                                         .timestamp = timestamp,
+                                                         .is_compressed = i % 3 == 1});
+        if (i % 4 == 0 || token == 0) { world_run(world); }
+        for (int k = 0; k < records; k++) {
+            model->timestamps[model->end + k] = timestamp + k;
+            model->bases[model->end + k] = model->end;
+        }
+        model->end += records;
+    }
+    world_run(world);
+    assert_int_equal(world_view(world, ref).watermark, model->end);
+    return ref;
+}
+
+static void expect_batch_of(struct world *world, struct plog_ref ref, const struct model *model, int64_t offset,
+                            uint32_t bytes_max)
+{
+    uint64_t token = world_read(world, ref, offset, bytes_max);
+    world_run(world);
+    const struct plog_out *out = &world_answer(world, token)->out;
+    assert_true(world_answer(world, token)->is_done);
+    assert_int_equal(out->result, PLOG_OK);
+    struct rec_batch batch;
+    assert_int_equal(rec_batch_view(base_slice_of(world_range(world, out), out->size_bytes), &batch), REC_OK);
+    assert_int_equal(batch.base_offset, model->bases[offset]);
+    assert_true(rec_crc_is_right(&batch));
+    assert_true(out->size_bytes <= base_max_u64(bytes_max, batch.size_bytes));
+    world_release(world, out);
+}
+
+static void every_offset_is_found(struct world *world, struct plog_ref ref, const struct model *model)
+{
+    for (int64_t offset = 0; offset < model->end; offset++) { expect_batch_of(world, ref, model, offset, 10); }
+    for (int i = 0; i < 300; i++) {
+        int64_t offset = (int64_t)base_prng_below(&world->dice, (uint64_t)model->end);
+        expect_batch_of(world, ref, model, offset, (uint32_t)base_prng_below(&world->dice, 20000));
+    }
+    assert_true(plog_is_quiet(world->plog));
+}
+
+static void a_read_at_every_offset_equals_the_model(void **state)
+{
+    (void)state;
+    for (int life = 0; life < 3; life++) {
+        struct world *world = given_world();
+        static struct model model;
+        model.end = 0;
+        world->log_config.segment_bytes = 40000;
+        struct plog_ref ref = given_log(world, &model, 600);
+        if (life == 1) { world_restart(world, CRASH_POWER); }
+        if (life == 2) {
+            world_stop(world);
+            world_restart(world, CRASH_POWER);
+        }
+        if (life > 0) { ref = world_log(world, 0, "topic", 1); }
+        every_offset_is_found(world, ref, &model);
+        assert_int_equal(world_read_all(world, ref), model.end);
+        world_free(world);
+    }
+}
+
+/* I15: the answer with the index is the answer without, and with one that lies. */
+static void an_index_answer_equals_a_scans(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 5; kind++) {
+        struct world *world = given_world();
+        static struct model model;
+        model.end = 0;
+        world->log_config.segment_bytes = 60000;
+        struct plog_ref ref = given_log(world, &model, 500);
+        world_stop(world);
+        world_crash(world, CRASH_POWER);
+        for (int i = 0; i < world->node_count; i++) {
+            struct node *node = &world->nodes[i];
+            if (strstr(node->name, "index") == NULL) { continue; }
+            if (kind == 0) { node->is_live = false; }
+            if (kind == 1) { node->size = node->size / 2; }
+            if (kind == 2) { memset(node->bytes, 0, node->size); }
+            for (size_t at = 0; kind == 3 && at < node->size; at++) {
+                node->bytes[at] = (uint8_t)base_prng_below(&world->dice, 256);
+            }
+            for (size_t at = 0; kind == 4 && at + 24 < node->size; at += 24) { node->bytes[at + 7] ^= 0x40; }
+        }
+        world_start(world);
+        ref = world_log(world, 0, "topic", 1);
+        every_offset_is_found(world, ref, &model);
+        assert_false(world_view(world, ref).is_damaged);
+        world_free(world);
+    }
+}
+
+static void expect_time(struct world *world, struct plog_ref ref, const struct model *model, int64_t timestamp,
+                        int64_t start)
+{
+    int64_t expected = start;
+    while (expected < model->end && model->timestamps[expected] < timestamp) { expected += 1; }
+    uint64_t token = world->next_token++;
+    assert_int_equal(plog_find_time(world->plog, ref, token, timestamp, &world->out), BASE_OK);
+    world->wants_continue = true;
+    world_run(world);
+    const struct plog_out *out = &world_answer(world, token)->out;
+    assert_true(world_answer(world, token)->is_done);
+    assert_int_equal(out->result, PLOG_OK);
+    assert_int_equal(out->offset, expected == model->end ? -1 : expected);
+    if (expected < model->end) { assert_int_equal(out->timestamp_ms, model->timestamps[expected]); }
+}
+
+static void every_time_is_found_to_the_record(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 3; kind++) {
+        struct world *world = given_world();
+        static struct model model;
+        model.end = 0;
+        world->log_config.segment_bytes = 60000;
+        struct plog_ref ref = given_log(world, &model, 400);
+        if (kind > 0) {
+            world_stop(world);
+            world_crash(world, CRASH_POWER);
+            for (int i = 0; kind == 2 && i < world->node_count; i++) {
+                struct node *node = &world->nodes[i];
+                if (strstr(node->name, ".timeindex") == NULL) { continue; }
+                for (size_t at = 0; at + 12 <= node->size; at += 12) { node->bytes[at + 11] ^= (uint8_t)(at / 12); }
+            }
+            world_start(world);
+            ref = world_log(world, 0, "topic", 1);
+        }
+        for (int64_t timestamp = 4000; timestamp < 14600; timestamp += 7) {
+            expect_time(world, ref, &model, timestamp, 0);
+        }
+        expect_time(world, ref, &model, world_view(world, ref).timestamp_max, 0);
+        if (kind == 0) {
+            uint64_t token = world->next_token++;
+            assert_int_equal(plog_move_start(world->plog, ref, token, 501, &world->out), BASE_OK);
+            world->wants_continue = true;
+            world_run(world);
+            for (int64_t timestamp = 4000; timestamp < 14600; timestamp += 31) {
+                expect_time(world, ref, &model, timestamp, 501);
+            }
+        }
+        world_free(world);
+    }
+}
+
+static void nothing_above_the_watermark_is_read(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    world->is_journal_held = true;
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    for (int i = 0; i < 10; i++) {
+        (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100, .timestamp = 100 + i});
+        world_run(world);
+    }
+    world_journal_sync(world, 5); /* the segment, and four runs */
+    uint64_t token = world_read(world, ref, 0, 100000);
+    world_run(world);
+    struct plog_out out = world_answer(world, token)->out;
+    assert_int_equal(out.watermark, 4);
+    struct base_slice rest = base_slice_of(world_range(world, &out), out.size_bytes);
+    struct rec_batch batch;
+    int count = 0;
+    while (rec_batch_next(&rest, &batch) == REC_OK) { count += 1; }
+    assert_int_equal(count, 4);
+    assert_int_equal(rest.size_bytes, 0);
+    world_release(world, &out);
+    token = world_read(world, ref, 4, 1000); /* at it: nothing, and fine */
+    assert_int_equal(world_answer(world, token)->result, PLOG_OK);
+    assert_int_equal(world_answer(world, token)->out.size_bytes, 0);
+    assert_int_equal(world_answer(world, token)->out.lease, 0);
+    token = world_read(world, ref, 5, 1000);
+    assert_int_equal(world_answer(world, token)->result, PLOG_OFFSET_RANGE);
+    uint64_t time = world->next_token++;
+    assert_int_equal(plog_find_time(world->plog, ref, time, 107, &world->out), BASE_OK);
+    world->wants_continue = true;
+    world_run(world);
+    assert_int_equal(world_answer(world, time)->out.offset, -1);
+    struct plog_read read = {.token = world->next_token++, .offset = 5, .bytes_max = 100000, .is_end_unlimited = true};
+    assert_int_equal(plog_read(world->plog, ref, &read, &world->out), BASE_OK);
+    world->wants_continue = true;
+    world_run(world);
+    assert_int_equal(world_answer(world, read.token)->result, PLOG_OK);
+    assert_int_equal(world_answer(world, read.token)->out.size_bytes, 5 * out.size_bytes / 4);
+    world_release(world, &world_answer(world, read.token)->out);
+    world_free(world);
+}
+
+static void a_first_batch_larger_than_the_limit_comes_whole_or_not_at_all(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 3000});
+    world_run(world);
+    for (int is_restarted = 0; is_restarted < 2; is_restarted++) {
+        struct plog_read read = {.token = world->next_token++,
+                                 .offset = 0,
+                                 .bytes_max = 100,
+                                 .takes_oversized_first = true};
+        assert_int_equal(plog_read(world->plog, ref, &read, &world->out), BASE_OK);
+        world->wants_continue = true;
+        world_run(world);
+        assert_true(world_answer(world, read.token)->out.size_bytes > 3000);
+        world_release(world, &world_answer(world, read.token)->out);
+        read.token = world->next_token++;
+        read.takes_oversized_first = false;
+        assert_int_equal(plog_read(world->plog, ref, &read, &world->out), BASE_OK);
+        world->wants_continue = true;
+        world_run(world);
+        assert_int_equal(world_answer(world, read.token)->result, PLOG_OK);
+        assert_int_equal(world_answer(world, read.token)->out.size_bytes, 0);
+        world_restart(world, CRASH_POWER);
+        ref = world_log(world, 0, "topic", 1);
+    }
+    world_free(world);
+}
+
+static void a_tailing_reader_needs_no_effect(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    for (int i = 0; i < 50; i++) {
+        (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100});
+        world_run(world);
+        uint64_t before = world->effects_seen;
+        uint64_t token = world_read(world, ref, i, 100000);
+        assert_true(world_answer(world, token)->is_done);
+        assert_int_equal(world->effects_seen, before);
+        world_release(world, &world_answer(world, token)->out);
+    }
+    world_free(world);
+}
+
+static void bytes_come_in_a_block_of_the_callers(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    for (int i = 0; i < 20; i++) { (void)world_append(world, ref, (struct batch_ask){.value_bytes = 500}); }
+    world_run(world);
+    world_fault(world, (struct fault){.kind = PORT_READ, .suffix = ".log", .times = 50, .rc = PORT_OK, .count = 700});
+    struct plog_read read = {.token = world->next_token++, .offset = 0, .bytes_max = 100000};
+    assert_int_equal(plog_read_bytes(world->plog, ref, &read, &world->out), BASE_OK);
+    world->wants_continue = true;
+    world_run(world);
+    const struct plog_out *out = &world_answer(world, read.token)->out;
+    assert_int_equal(out->result, PLOG_OK);
+    struct base_slice rest = base_slice_of(out->block, out->size_bytes);
+    struct rec_batch batch;
+    int count = 0;
+    while (rec_batch_next(&rest, &batch) == REC_OK) { count += rec_crc_is_right(&batch) ? 1 : 0; }
+    assert_int_equal(count, 20);
+    base_pages_give(world->pages, out->block);
+    assert_true(plog_is_quiet(world->plog));
+    assert_int_equal(base_pages_block_count(world->pages), 0);
+    world_free(world);
+}
+
+static void a_lease_holds_off_deletion_of_its_segment_and_of_its_log(void **state)
+{
+    (void)state;
+    for (int is_log = 0; is_log < 2; is_log++) {
+        struct world *world = given_world();
+        world->log_config.segment_bytes = 1000;
+        struct plog_ref ref = world_log(world, 0, "topic", 0);
+        for (int i = 0; i < 30; i++) {
+            (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100});
+            world_run(world);
+        }
+        uint64_t token = world_read(world, ref, 1, 100);
+        world_run(world);
+        struct plog_out out = world_answer(world, token)->out;
+        uint8_t before[100];
+        memcpy(before, world_range(world, &out), 100);
+        if (is_log == 1) {
+            plog_delete(world->plog, ref, &world->out);
+        } else {
+            assert_int_equal(plog_move_start(world->plog, ref, world->next_token++, 20, &world->out), BASE_OK);
+        }
+        world->wants_continue = true;
+        world_run(world);
+        world_alarm(world, 60000);
+        assert_memory_equal(before, world_range(world, &out), 100);
+        assert_int_equal(world->deleted, 0);
+        if (is_log == 0) {
+            assert_true(world_node(world, "topic-0/00000000000000000000.log") >= 0);
+            assert_int_equal(world_node(world, "topic-0/00000000000000000005.log"), -1);
+        }
+        world_release(world, &out);
+        world_run(world);
+        assert_int_equal(world_node(world, "topic-0/00000000000000000000.log"), -1);
+        assert_int_equal(world->deleted, is_log);
+        assert_true(plog_is_quiet(world->plog));
+        world_free(world);
+    }
+}
+
+static void eight_descriptors_serve_a_hundred_logs(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed < 6; seed++) {
+        struct world *world = world_make(seed);
+        world->config.files_max = 8;
+        world->is_shuffled = true;
+        world_start(world);
+        struct plog_ref refs[100];
+        int64_t ends[100] = {0};
+        struct plog_out leases[16];
+        int lease_count = 0;
+        for (int i = 0; i < 100; i++) { refs[i] = world_log(world, i, "topic", 0); }
+        for (int i = 0; i < 600; i++) {
+            uint64_t log = base_prng_below(&world->dice, 100);
+            if (world_append(world, refs[log], (struct batch_ask){.value_bytes = i % 9 == 0 ? 5000 : 50}) != 0) {
+                ends[log] += 1;
+            }
+            for (uint64_t k = base_prng_below(&world->dice, 8); k > 0; k--) { (void)world_step(world); }
+            log = base_prng_below(&world->dice, 100);
+            if (world_view(world, refs[log]).watermark > 0 && i % 3 == 0) {
+                uint64_t token = world_read(world, refs[log], 0, 1000);
+                world_run(world);
+                struct answer *answer = world_answer(world, token);
+                if (!answer->is_done) { /* all leases are out: it waits for one to come back */
+                    assert_true(lease_count > 0);
+                    while (!answer->is_done) {
+                        world_release(world, &leases[--lease_count]);
+                        world_run(world);
+                    }
+                }
+                assert_int_equal(answer->result, PLOG_OK);
+                if (lease_count == 16) { world_release(world, &leases[--lease_count]); }
+                leases[lease_count++] = answer->out;
+            }
+        }
+        while (lease_count > 0) { world_release(world, &leases[--lease_count]); }
+        world_run(world);
+        assert_true(world->open_peak <= 8);
+        for (int i = 0; i < 100; i++) { assert_int_equal(world_read_all(world, refs[i]), ends[i]); }
+        world_stop(world);
+        world_free(world);
+    }
+}
+
+static void out_of_handles_closes_another_file_or_fails_clearly(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    struct plog_ref refs[6];
+    for (int i = 0; i < 6; i++) {
+        refs[i] = world_log(world, i, "topic", 0);
+        (void)world_append(world, refs[i], (struct batch_ask){.value_bytes = 50});
+        world_run(world);
+    }
+    world_fault(world, (struct fault){.kind = PORT_OPEN, .times = 3, .rc = PORT_NO_HANDLES});
+    struct plog_ref more = world_log(world, 6, "topic", 0);
+    uint64_t token = world_append(world, more, (struct batch_ask){.value_bytes = 50});
+    world_run(world);
+    assert_int_equal(world_answer(world, token)->result, PLOG_OK);
+    world->fault_count = 0;
+    world_fault(world, (struct fault){.kind = PORT_OPEN, .times = 100, .rc = PORT_NO_HANDLES});
+    world_checkpoint(world); /* its syncs wait for handles */
+    world_run(world);
+    assert_true(world->is_capturing);
+    assert_true(plog_next_alarm_ns(world->plog) <= world->now_ns + 100000000);
+    uint64_t read = world_read(world, refs[0], 0, 100);
+    world_run(world);
+    assert_int_equal(world_answer(world, read)->result, PLOG_BUSY);
+    world->fault_count = 0;
+    world_alarm(world, 100);
+    assert_false(world->is_capturing);
+    assert_int_equal(world->states_end, PLOG_OK);
+    world_stop(world);
+    world_free(world);
+}
+
+static void retention_by_size_and_time_deletes_whole_old_segments(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    world->log_config.segment_bytes = 1000;
+    world->log_config.retention_bytes = 2000;
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    for (int i = 0; i < 30; i++) {
+        (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100, .timestamp = world->wall_ms});
+        world_run(world);
+    }
+    world_alarm(world, 300001);
+    struct plog_view view = world_view(world, ref);
+    assert_true(view.size_bytes >= 2000 && view.size_bytes < 3000);
+    assert_true(view.offset_start > 0);
+    world->log_config.retention_bytes = -1;
+    world->log_config.retention_ms = 3600000;
+    plog_configure(world->plog, ref, &world->log_config);
+    for (int i = 0; i < 14; i++) { world_alarm(world, 300001); }
+    view = world_view(world, ref);
+    assert_int_equal(view.offset_start, 30);
+    assert_int_equal(view.size_bytes, 0);
+    uint64_t token = world_append(world, ref, (struct batch_ask){.value_bytes = 100, .timestamp = world->wall_ms});
+    world_run(world);
+    assert_int_equal(world_answer(world, token)->base_offset, 30);
+    world_restart(world, CRASH_POWER);
+    assert_int_equal(world_read_all(world, plog_find(world->plog, world_part(0))), 1);
+    world_free(world);
+}
+
+static void a_record_from_the_future_does_not_defeat_retention(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    world->log_config.retention_ms = 3600000;
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100, .timestamp = INT64_C(9000000000000)});
+    world_run(world);
+    for (int i = 0; i < 14; i++) { world_alarm(world, 300001); }
+    assert_int_equal(world_view(world, ref).offset_start, 1);
+    world_free(world);
+}
+
+static void a_wall_clock_that_jumped_ahead_deletes_nothing(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    world->log_config.retention_ms = 3600000;
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100, .timestamp = world->wall_ms});
+    world_run(world);
+    world->wall_ms += INT64_C(31536000000);
+    world_alarm(world, 300001);
+    assert_int_equal(world_view(world, ref).offset_start, 0);
+    world_free(world);
+}
+
+static void epoch_ends_are_as_kafka_answers_them(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    struct plog_ref ref = world_log(world, 0, "topic", 2);
+    const int32_t epochs[] = {2, 4, 5, 9};
+    for (size_t i = 0; i < 4; i++) {
+        ref = world_log(world, 0, "topic", epochs[i]);
+        for (int k = 0; epochs[i] != 5 && k < 10; k++) {
+            (void)world_append(world, ref, (struct batch_ask){.value_bytes = 10, .leader_epoch = epochs[i]});
+        }
+        world_run(world);
+    }
+    static const struct {
+        int32_t asked, epoch;
+        int64_t end;
+    } answers[] = {{-1, -1, -1}, {0, 0, 0},  {1, 1, 0},  {2, 2, 10}, {3, 2, 10},
+                   {4, 4, 20},   {5, 4, 20}, {8, 4, 20}, {9, 9, 30}, {10, -1, -1}};
+    for (int is_restarted = 0; is_restarted < 2; is_restarted++) {
+        for (size_t i = 0; i < BASE_ARRAY_COUNT(answers); i++) {
+            int32_t epoch;
+            int64_t end;
+            plog_epoch_end(world->plog, ref, answers[i].asked, &epoch, &end);
+            assert_int_equal(epoch, answers[i].epoch);
+            assert_int_equal(end, answers[i].end);
+        }
+        world_restart(world, CRASH_POWER);
+        ref = plog_find(world->plog, world_part(0));
+    }
+    world_free(world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_read_at_every_offset_equals_the_model),
+        cmocka_unit_test(an_index_answer_equals_a_scans),
+        cmocka_unit_test(every_time_is_found_to_the_record),
+        cmocka_unit_test(nothing_above_the_watermark_is_read),
+        cmocka_unit_test(a_first_batch_larger_than_the_limit_comes_whole_or_not_at_all),
+        cmocka_unit_test(a_tailing_reader_needs_no_effect),
+        cmocka_unit_test(bytes_come_in_a_block_of_the_callers),
+        cmocka_unit_test(a_lease_holds_off_deletion_of_its_segment_and_of_its_log),
+        cmocka_unit_test(eight_descriptors_serve_a_hundred_logs),
+        cmocka_unit_test(out_of_handles_closes_another_file_or_fails_clearly),
+        cmocka_unit_test(retention_by_size_and_time_deletes_whole_old_segments),
+        cmocka_unit_test(a_record_from_the_future_does_not_defeat_retention),
+        cmocka_unit_test(a_wall_clock_that_jumped_ahead_deletes_nothing),
+        cmocka_unit_test(epoch_ends_are_as_kafka_answers_them),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
