@@ -89,7 +89,7 @@ void list_offsets_answered(struct broker *broker, struct request *request, struc
             topic->partitions[p].error_code = part->error;
             topic->partitions[p].offset = part->offset;
             topic->partitions[p].timestamp = part->timestamp_ms;
-            topic->partitions[p].leader_epoch = part->leader_epoch;
+            if (request->version >= 4) { topic->partitions[p].leader_epoch = part->leader_epoch; }
         }
     }
     request_answer(broker, request, answer, out);
