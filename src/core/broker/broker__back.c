@@ -555,7 +555,11 @@ void back_message(struct broker *broker, const struct port_message *message, str
     case MSG_TIME: on_time(broker, message, out); return;
     case MSG_WATCH: on_watch(broker, message, out); return;
     case MSG_UNWATCH: wait_cancel(broker->wait, watch_token(get_asker(message, 3))); return;
-    case MSG_JOURNALLED: plog_journalled(broker->plog, message->words[0], (enum port_rc)message->words[1], out); return;
+    case MSG_JOURNALLED:
+        if (message->words[0] != 0) { /* 0: nobody waits for that change */
+            plog_journalled(broker->plog, message->words[0], (enum port_rc)message->words[1], out);
+        }
+        return;
     case MSG_DISK_FAILED:
         broker->is_disk_failed = true;
         plog_disk_failed(broker->plog, out);
