@@ -1,0 +1,86 @@
+/* actor.h: who loads the broker in a simulated run: producers, consumers, an admin, rude clients, a final reader.
+ *
+ * Room    sim/actor. Machines for sim/world, each a node of its own without disks, built on core/client (rude ones speak raw bytes).
+ * Owns    nothing but its region. The cast, shared by all actors of a run, is the harness's: the topics that there are meant to
+ *         be, and the history that every actor writes to.
+ *
+ * A run tells its actors what to do by messages (world_post): ACTOR_DRAIN, ACTOR_PROBE, ACTOR_CLOSE.
+ *
+ * WHAT A RECORD SAYS   "i=INCARNATION p=PRODUCER s=SEQUENCE;" and then bytes that follow from these three, so that each record read
+ *                      can be told from every other, and a changed byte is seen.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef ACTOR_ACTOR_H
+#define ACTOR_ACTOR_H
+
+#include "client/client.h"
+#include "sim/check/history.h"
+#include "sim/world/world.h"
+
+#define ACTOR_TOPICS_MAX     12
+#define ACTOR_PARTITIONS_MAX 6
+#define ACTOR_REGION_BYTES   ((size_t)3 << 20)
+
+struct actor_topic {
+    char name[24];
+    int32_t partition_count;
+    uint32_t incarnation; /* how often its creation was asked for */
+    bool is_stable;       /* created once, never deleted */
+    bool is_ready;        /* somebody saw it created */
+};
+
+struct actor_cast {
+    struct world *world;
+    struct history *history;
+    struct actor_topic topics[ACTOR_TOPICS_MAX];
+    uint32_t topic_count;
+    uint32_t sessions;     /* drawn by readers */
+    uint64_t acknowledged; /* records, acks=all */
+    uint32_t broker;       /* its node */
+    uint16_t port;
+    void *context;
+    void (*on_read)(void *context, struct base_part part, int64_t offset); /* may be NULL */
+};
+
+enum actor_role { ACTOR_PRODUCER = 0, ACTOR_CONSUMER, ACTOR_ADMIN, ACTOR_RUDE, ACTOR_VERIFIER };
+
+struct actor_spec {
+    struct actor_cast *cast;
+    enum actor_role role;
+    char name[8];     /* "p3" */
+    uint32_t number;  /* record.producer */
+    uint32_t wanted;  /* records, or operations */
+    uint64_t pause_max_ns;
+    uint32_t value_bytes_max;
+    enum client_acks acks;
+    enum client_idempotence idempotence;
+    enum codec_kind compression;
+    uint64_t linger_ms;
+    bool is_by_name; /* resolves the broker's name */
+};
+
+enum actor_message {
+    ACTOR_DRAIN = 1, /* begin nothing new */
+    ACTOR_PROBE,     /* one more operation, which must succeed */
+    ACTOR_CLOSE,     /* drop all connections */
+};
+
+struct actor_view {
+    uint32_t outstanding; /* operations that did not end yet */
+    bool is_finished;     /* all that was wanted was done (the verifier: everything was read) */
+    bool is_quiet;        /* after ACTOR_CLOSE: nothing is left */
+};
+
+extern const struct world_machine actor_machine; /* with a struct actor_spec as the context */
+void actor_view(const void *machine, struct actor_view *view_out);
+
+/* ---- values, also for tests ---- */
+
+#define ACTOR_VALUE_BYTES_MIN 64
+/* Fills `size_bytes` (at least ACTOR_VALUE_BYTES_MIN). */
+void actor_value_make(struct history_record record, uint8_t *at, size_t size_bytes);
+/* False: not a value that actor_value_make made. */
+bool actor_value_read(struct base_slice value, struct history_record *record_out);
+
+#endif

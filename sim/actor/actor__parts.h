@@ -1,0 +1,84 @@
+/* actor__parts.h: the actor behind its machine, and its roles.
+ *
+ * Room    sim/actor, private.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef ACTOR_PARTS_H
+#define ACTOR_PARTS_H
+
+#include "actor.h"
+
+enum actor_phase { PHASE_LOAD = 0, PHASE_DRAIN, PHASE_CLOSE };
+
+#define ASSIGNMENTS_MAX (ACTOR_TOPICS_MAX * ACTOR_PARTITIONS_MAX)
+#define RUDE_BYTES      4096
+
+struct assignment {
+    uint32_t topic; /* of the cast */
+    int32_t partition;
+    uint32_t session; /* 0: not assigned now */
+    bool is_wanted;
+    bool has_end;
+};
+
+struct rude {
+    struct port_conn conn;
+    bool is_open, is_busy, is_closing, is_receiving;
+    struct port_piece piece;
+    uint8_t bytes[RUDE_BYTES];
+    uint8_t received[256];
+};
+
+struct actor {
+    struct actor_spec *spec;
+    struct client *client; /* NULL: rude */
+    struct world_boot boot;
+    struct base_prng prng;
+    enum actor_phase phase;
+    uint64_t now_ns; /* its node's clock */
+    int64_t wall_ms;
+    uint64_t next_ns; /* when it wants to act; UINT64_MAX: no time */
+    uint32_t outstanding;
+    uint32_t done; /* records or operations begun */
+    uint32_t probes;
+    int64_t sequence;
+    uint32_t stage; /* admin, verifier: how far */
+    struct assignment assignments[ASSIGNMENTS_MAX];
+    uint32_t assignment_count;
+    uint8_t *value;
+    struct rude rude;
+};
+
+void actor__produce(struct actor *actor);
+void actor__produced(struct actor *actor, const struct client_result *result);
+
+void actor__consume(struct actor *actor);
+void actor__assign(struct actor *actor, uint32_t at, enum client_start start, int64_t offset);
+void actor__record(struct actor *actor, const struct client_result *result);
+void actor__at_end(struct actor *actor, const struct client_result *result);
+void actor__assignment_failed(struct actor *actor, const struct client_result *result);
+
+void actor__administer(struct actor *actor);
+void actor__answered(struct actor *actor, const struct client_result *result);
+/* Calls, each one operation of the history. False: no room now. */
+bool actor__ask_topic(struct actor *actor, uint32_t topic, bool is_final);
+bool actor__ask_offsets(struct actor *actor, uint32_t topic, int32_t partition, int64_t at, bool is_final);
+
+void actor__verify(struct actor *actor);
+bool actor__verify_answered(struct actor *actor, const struct history_op *op); /* false: not its own */
+
+void actor__rude_step(struct actor *actor, const struct port_event *event, struct port_out *out);
+
+static inline uint64_t actor__world_ns(const struct actor *actor) { return world_now(actor->spec->cast->world); }
+static inline struct history_op actor__op(const struct actor *actor, enum history_kind kind)
+{
+    return history_op_init(kind, actor->spec->name, actor__world_ns(actor));
+}
+static inline uint32_t actor__below(struct actor *actor, uint32_t bound)
+{
+    return (uint32_t)base_prng_below(&actor->prng, bound);
+}
+void actor__pause(struct actor *actor);
+
+#endif

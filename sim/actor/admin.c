@@ -1,0 +1,264 @@
+/* admin.c: see actor.h. Creates, deletes and looks at topics, one operation at a time.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "actor__parts.h"
+
+#include "wire/kafka/create_topics.h"
+#include "wire/kafka/delete_topics.h"
+#include "wire/kafka/describe_configs.h"
+#include "wire/kafka/kafka.h"
+#include "wire/kafka/list_offsets.h"
+#include "wire/kafka/metadata.h"
+
+/* ---- asking ---- */
+
+static bool ask(struct actor *actor, const struct history_op *op, int16_t api_key, const void *request)
+{
+    struct history *history = actor->spec->cast->history;
+    struct client_call call = {.token = (uint64_t)history->op_count + 1,
+                               .api_key = api_key,
+                               .target = api_key == KAFKA_API_CREATE_TOPICS || api_key == KAFKA_API_DELETE_TOPICS
+                                             ? CLIENT_TO_CONTROLLER
+                                             : CLIENT_TO_ANY,
+                               .request = request,
+                               .timeout_ms = 10000};
+    if (client_call(actor->client, &call) != BASE_OK) { return false; }
+    (void)history_invoke(history, op); /* its number is the token less one */
+    actor->outstanding += 1;
+    return true;
+}
+
+static struct history_op op_of(const struct actor *actor, enum history_kind kind, uint32_t topic)
+{
+    struct history_op op = actor__op(actor, kind);
+    memcpy(op.topic, actor->spec->cast->topics[topic].name, sizeof op.topic);
+    return op;
+}
+
+static bool ask_create(struct actor *actor, uint32_t at)
+{
+    struct actor_topic *topic = &actor->spec->cast->topics[at];
+    struct history_op op = op_of(actor, HISTORY_CREATE, at);
+    op.count = topic->partition_count;
+    struct kafka_create_topics_request_creatable_topic wanted;
+    kafka_create_topics_request_creatable_topic_init(&wanted);
+    wanted.name = kafka_text_words(topic->name);
+    wanted.num_partitions = topic->partition_count;
+    wanted.replication_factor = 1;
+    struct kafka_create_topics_request request;
+    kafka_create_topics_request_init(&request);
+    request.topics = &wanted;
+    request.topics_count = 1;
+    request.timeout_ms = 8000;
+    if (!ask(actor, &op, KAFKA_API_CREATE_TOPICS, &request)) { return false; }
+    topic->incarnation += 1;
+    return true;
+}
+
+static bool ask_delete(struct actor *actor, uint32_t at)
+{
+    struct actor_topic *topic = &actor->spec->cast->topics[at];
+    struct history_op op = op_of(actor, HISTORY_DELETE, at);
+    struct kafka_delete_topics_request_delete_topic_state wanted;
+    kafka_delete_topics_request_delete_topic_state_init(&wanted);
+    wanted.name = kafka_text_words(topic->name);
+    struct kafka_delete_topics_request request;
+    kafka_delete_topics_request_init(&request);
+    request.topics = &wanted;
+    request.topics_count = 1;
+    request.timeout_ms = 8000;
+    return ask(actor, &op, KAFKA_API_DELETE_TOPICS, &request);
+}
+
+bool actor__ask_topic(struct actor *actor, uint32_t topic, bool is_final)
+{
+    struct history_op op = op_of(actor, HISTORY_TOPIC, topic);
+    op.is_final = is_final;
+    struct kafka_metadata_request_metadata_request_topic wanted;
+    kafka_metadata_request_metadata_request_topic_init(&wanted);
+    wanted.name = kafka_text_words(op.topic);
+    struct kafka_metadata_request request;
+    kafka_metadata_request_init(&request);
+    request.topics = &wanted;
+    request.topics_count = 1;
+    request.allow_auto_topic_creation = false;
+    return ask(actor, &op, KAFKA_API_METADATA, &request);
+}
+
+bool actor__ask_offsets(struct actor *actor, uint32_t topic, int32_t partition, int64_t at, bool is_final)
+{
+    struct history_op op = op_of(actor, HISTORY_OFFSETS, topic);
+    op.partition = partition;
+    op.at = at;
+    op.is_final = is_final;
+    struct kafka_list_offsets_request_list_offsets_partition wanted;
+    kafka_list_offsets_request_list_offsets_partition_init(&wanted);
+    wanted.partition_index = partition;
+    wanted.timestamp = at;
+    struct kafka_list_offsets_request_list_offsets_topic of;
+    kafka_list_offsets_request_list_offsets_topic_init(&of);
+    of.name = kafka_text_words(op.topic);
+    of.partitions = &wanted;
+    of.partitions_count = 1;
+    struct kafka_list_offsets_request request;
+    kafka_list_offsets_request_init(&request);
+    request.replica_id = -1;
+    request.topics = &of;
+    request.topics_count = 1;
+    return ask(actor, &op, KAFKA_API_LIST_OFFSETS, &request);
+}
+
+static bool ask_configs(struct actor *actor, uint32_t at)
+{
+    struct history_op op = op_of(actor, HISTORY_CALL, at);
+    op.count = KAFKA_API_DESCRIBE_CONFIGS;
+    struct kafka_describe_configs_request_describe_configs_resource wanted;
+    kafka_describe_configs_request_describe_configs_resource_init(&wanted);
+    wanted.resource_type = 2; /* a topic */
+    wanted.resource_name = kafka_text_words(op.topic);
+    wanted.configuration_keys_count = -1;
+    struct kafka_describe_configs_request request;
+    kafka_describe_configs_request_init(&request);
+    request.resources = &wanted;
+    request.resources_count = 1;
+    return ask(actor, &op, KAFKA_API_DESCRIBE_CONFIGS, &request);
+}
+
+/* ---- what came of it ---- */
+
+static void answer_create(struct actor *actor, struct history_op *op, const struct kafka_create_topics_response *answer)
+{
+    if (answer->topics_count != 1) { return; }
+    op->error = answer->topics[0].error_code;
+    op->id = answer->topics[0].topic_id;
+    struct actor_cast *cast = actor->spec->cast;
+    for (uint32_t i = 0; i < cast->topic_count; i++) {
+        bool is_there = op->error == KAFKA_ERROR_NONE || op->error == KAFKA_ERROR_TOPIC_ALREADY_EXISTS;
+        if (is_there && strcmp(cast->topics[i].name, op->topic) == 0) { cast->topics[i].is_ready = true; }
+    }
+}
+
+static void answer_topic(struct history_op *op, const struct kafka_metadata_response *answer)
+{
+    if (answer->topics_count != 1) { return; }
+    op->error = answer->topics[0].error_code;
+    op->count = answer->topics[0].partitions_count;
+    op->id = answer->topics[0].topic_id;
+    if (op->error == KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION) {
+        op->error = 0;
+        op->count = -1;
+        op->id = (struct base_uuid){{0}};
+    }
+}
+
+static void answer_offsets(struct history_op *op, const struct kafka_list_offsets_response *answer)
+{
+    if (answer->topics_count != 1 || answer->topics[0].partitions_count != 1) { return; }
+    op->error = answer->topics[0].partitions[0].error_code;
+    op->offset = answer->topics[0].partitions[0].offset;
+    op->timestamp_ms = answer->topics[0].partitions[0].timestamp;
+}
+
+static void read_answer(struct actor *actor, struct history_op *op, const struct client_result *result)
+{
+    switch ((int)op->kind) {
+    case HISTORY_CREATE: answer_create(actor, op, result->answer); return;
+    case HISTORY_DELETE: {
+        const struct kafka_delete_topics_response *answer = result->answer;
+        if (answer->responses_count == 1) { op->error = answer->responses[0].error_code; }
+        return;
+    }
+    case HISTORY_TOPIC: answer_topic(op, result->answer); return;
+    case HISTORY_OFFSETS: answer_offsets(op, result->answer); return;
+    default: return;
+    }
+}
+
+/* An answer that says it may have happened all the same. */
+static bool is_indefinite(int32_t error)
+{
+    return error == KAFKA_ERROR_REQUEST_TIMED_OUT || error == KAFKA_ERROR_UNKNOWN_SERVER_ERROR ||
+           error == KAFKA_ERROR_KAFKA_STORAGE_ERROR;
+}
+
+void actor__answered(struct actor *actor, const struct client_result *result)
+{
+    struct history *history = actor->spec->cast->history;
+    uint32_t number = (uint32_t)(result->token - 1);
+    struct history_op *op = &history->ops[number];
+    enum history_what what = HISTORY_OK;
+    if (result->answer == NULL) {
+        op->error = result->error != 0 ? result->error : -1;
+        what = result->is_indefinite ? HISTORY_UNKNOWN : HISTORY_FAIL;
+    } else {
+        read_answer(actor, op, result);
+        if (op->error != 0) { what = is_indefinite(op->error) ? HISTORY_UNKNOWN : HISTORY_FAIL; }
+    }
+    history_end(history, number, what, actor__world_ns(actor));
+    CHECK(actor->outstanding > 0);
+    actor->outstanding -= 1;
+    if (actor->spec->role == ACTOR_VERIFIER) { (void)actor__verify_answered(actor, op); }
+}
+
+/* ---- what to do next ---- */
+
+static bool create_missing(struct actor *actor)
+{
+    const struct actor_cast *cast = actor->spec->cast;
+    for (uint32_t i = 0; i < cast->topic_count; i++) {
+        if (cast->topics[i].is_ready || (!cast->topics[i].is_stable && cast->topics[i].incarnation > 0)) { continue; }
+        (void)ask_create(actor, i); /* no room: the next time */
+        return true;
+    }
+    return false;
+}
+
+static void do_something(struct actor *actor)
+{
+    struct actor_cast *cast = actor->spec->cast;
+    uint32_t at = actor__below(actor, cast->topic_count);
+    struct actor_topic *topic = &cast->topics[at];
+    uint32_t draw = actor__below(actor, 10);
+    if (draw < 2 && !topic->is_stable) {
+        bool is_delete = topic->is_ready;
+        if (is_delete) { topic->is_ready = false; }
+        (void)(is_delete ? ask_delete(actor, at) : ask_create(actor, at)); /* no room: another time */
+        return;
+    }
+    if (draw < 5) {
+        (void)actor__ask_topic(actor, at, false); /* as above */
+        return;
+    }
+    if (draw < 9 && topic->is_ready) {
+        static const int64_t kinds[] = {-1, -1, -2, 0};
+        int64_t when = kinds[actor__below(actor, 4)];
+        if (when == 0) { when = actor->wall_ms - (int64_t)actor__below(actor, 5000); }
+        (void)actor__ask_offsets(actor, at, (int32_t)actor__below(actor, (uint32_t)topic->partition_count), when,
+                                 false); /* as above */
+        return;
+    }
+    (void)ask_configs(actor, at); /* as above */
+}
+
+void actor__administer(struct actor *actor)
+{
+    const struct actor_cast *cast = actor->spec->cast;
+    if (actor->outstanding > 0) { return; }
+    if (actor->probes > 0) {
+        bool is_asked = true;
+        for (uint32_t i = 0; i < cast->topic_count && is_asked; i++) { is_asked = actor__ask_topic(actor, i, true); }
+        actor->probes = 0;
+        return;
+    }
+    if (actor->phase != PHASE_LOAD || actor->done >= actor->spec->wanted) {
+        actor->next_ns = UINT64_MAX;
+        return;
+    }
+    if (actor->now_ns < actor->next_ns) { return; }
+    if (!create_missing(actor)) {
+        do_something(actor);
+        actor->done += 1;
+    }
+    actor__pause(actor);
+}

@@ -1,0 +1,122 @@
+/* consumer.c: see actor.h. Reads by assignment, and notes every record it is given.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "actor__parts.h"
+
+static struct assignment *assignment_of(struct actor *actor, uint64_t token)
+{
+    uint32_t at = (uint32_t)(token >> 32);
+    CHECK(at < actor->assignment_count);
+    struct assignment *assignment = &actor->assignments[at];
+    return assignment->session == (uint32_t)token ? assignment : NULL; /* NULL: of an assignment before */
+}
+
+void actor__assign(struct actor *actor, uint32_t at, enum client_start start, int64_t offset)
+{
+    struct assignment *assignment = &actor->assignments[at];
+    struct actor_cast *cast = actor->spec->cast;
+    cast->sessions += 1;
+    struct client_assignment wanted = {.token = (uint64_t)at << 32 | cast->sessions,
+                                       .topic = base_slice_text(cast->topics[assignment->topic].name),
+                                       .partition = assignment->partition,
+                                       .start = start,
+                                       .at = offset,
+                                       .reset = CLIENT_RESET_FAIL};
+    assignment->session = client_assign(actor->client, &wanted) == BASE_OK ? cast->sessions : 0;
+}
+
+void actor__record(struct actor *actor, const struct client_result *result)
+{
+    struct actor_cast *cast = actor->spec->cast;
+    const struct assignment *assignment = assignment_of(actor, result->token);
+    if (assignment == NULL) { return; }
+    struct history_op op = actor__op(actor, HISTORY_READ);
+    memcpy(op.topic, cast->topics[assignment->topic].name, sizeof op.topic);
+    struct client_topic_view view;
+    client_topic_view(actor->client, result->topic, &view);
+    op.id = view.id;
+    op.partition = result->partition;
+    op.offset = result->record.offset;
+    op.timestamp_ms = result->record.timestamp_ms;
+    op.session = assignment->session;
+    op.is_final = actor->spec->role == ACTOR_VERIFIER;
+    if (!actor_value_read(result->record.value.bytes, &op.record)) {
+        op.record = (struct history_record){.producer = UINT32_MAX, .sequence = 0}; /* nobody's: the judge says so */
+    }
+    history_once(cast->history, &op);
+    if (cast->on_read != NULL) {
+        cast->on_read(cast->context, (struct base_part){.topic = op.id, .index = op.partition}, op.offset);
+    }
+}
+
+void actor__at_end(struct actor *actor, const struct client_result *result)
+{
+    struct actor_cast *cast = actor->spec->cast;
+    struct assignment *assignment = assignment_of(actor, result->token);
+    if (assignment == NULL || assignment->has_end) { return; }
+    assignment->has_end = true;
+    struct history_op op = actor__op(actor, HISTORY_END);
+    memcpy(op.topic, cast->topics[assignment->topic].name, sizeof op.topic);
+    op.partition = result->partition;
+    op.offset = result->offset;
+    op.is_final = actor->spec->role == ACTOR_VERIFIER;
+    history_once(cast->history, &op);
+}
+
+void actor__assignment_failed(struct actor *actor, const struct client_result *result)
+{
+    struct assignment *assignment = assignment_of(actor, result->token);
+    if (assignment == NULL) { return; }
+    assignment->session = 0; /* begun anew by and by */
+    if (actor->next_ns == UINT64_MAX) { actor->next_ns = actor->now_ns + 100 * WORLD_MS; }
+}
+
+static void begin(struct actor *actor, uint32_t at)
+{
+    enum client_start start = CLIENT_FROM_BEGINNING;
+    uint32_t draw = actor__below(actor, 4);
+    if (draw == 0) { start = CLIENT_FROM_END; }
+    if (draw == 1) { start = CLIENT_FROM_OFFSET; }
+    actor__assign(actor, at, start, actor__below(actor, 60));
+}
+
+static void choose(struct actor *actor)
+{
+    const struct actor_cast *cast = actor->spec->cast;
+    uint32_t wanted = 1 + actor__below(actor, 6);
+    for (uint32_t i = 0; i < wanted; i++) {
+        uint32_t topic = actor__below(actor, cast->topic_count);
+        int32_t partition = (int32_t)actor__below(actor, (uint32_t)cast->topics[topic].partition_count);
+        bool is_new = true;
+        for (uint32_t j = 0; j < actor->assignment_count; j++) {
+            is_new = is_new && (actor->assignments[j].topic != topic || actor->assignments[j].partition != partition);
+        }
+        if (!is_new) { continue; }
+        actor->assignments[actor->assignment_count++] =
+            (struct assignment){.topic = topic, .partition = partition, .is_wanted = true};
+    }
+}
+
+void actor__consume(struct actor *actor)
+{
+    actor->probes = 0;
+    if (actor->phase != PHASE_LOAD) {
+        actor->next_ns = UINT64_MAX;
+        return;
+    }
+    if (actor->now_ns < actor->next_ns) { return; }
+    if (actor->assignment_count == 0) { choose(actor); }
+    for (uint32_t i = 0; i < actor->assignment_count; i++) {
+        if (actor->assignments[i].session == 0) { begin(actor, i); }
+    }
+    if (actor__below(actor, 4) == 0) {
+        uint32_t at = actor__below(actor, actor->assignment_count);
+        const struct assignment *assignment = &actor->assignments[at];
+        client_unassign(actor->client, base_slice_text(actor->spec->cast->topics[assignment->topic].name),
+                        assignment->partition);
+        begin(actor, at);
+    }
+    actor->done += 1;
+    actor->next_ns = actor->now_ns + 100 * WORLD_MS + base_prng_below(&actor->prng, 2 * WORLD_S);
+}

@@ -1,0 +1,76 @@
+/* verifier.c: see actor.h. After everything: which topics are there, all that is in them, and what the broker says of it.
+ *
+ *   stage 0: ask for each topic -> 1: read each partition to its end -> 2: ask for offsets -> UINT32_MAX: done
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "actor__parts.h"
+
+static void ask_all_topics(struct actor *actor)
+{
+    const struct actor_cast *cast = actor->spec->cast;
+    while (actor->done < cast->topic_count) {
+        if (!actor__ask_topic(actor, actor->done, true)) { return; }
+        actor->done += 1;
+    }
+}
+
+bool actor__verify_answered(struct actor *actor, const struct history_op *op)
+{
+    const struct actor_cast *cast = actor->spec->cast;
+    if (op->kind != HISTORY_TOPIC || op->what != HISTORY_OK || op->count <= 0) { return false; }
+    for (uint32_t i = 0; i < cast->topic_count; i++) {
+        if (strcmp(cast->topics[i].name, op->topic) != 0) { continue; }
+        for (int32_t p = 0; p < op->count && actor->assignment_count < ASSIGNMENTS_MAX; p++) {
+            actor->assignments[actor->assignment_count] = (struct assignment){.topic = i, .partition = p, .is_wanted = true};
+            actor__assign(actor, actor->assignment_count++, CLIENT_FROM_BEGINNING, 0);
+        }
+    }
+    return true;
+}
+
+static bool has_read_all(struct actor *actor)
+{
+    bool has_all = true;
+    for (uint32_t i = 0; i < actor->assignment_count; i++) {
+        if (actor->assignments[i].has_end) { continue; }
+        has_all = false;
+        if (actor->assignments[i].session == 0) { actor__assign(actor, i, CLIENT_FROM_BEGINNING, 0); }
+    }
+    return has_all;
+}
+
+/* Three questions about each partition, one at a time. */
+static void ask_offsets(struct actor *actor)
+{
+    if (actor->done >= 3 * actor->assignment_count) {
+        actor->stage = UINT32_MAX;
+        return;
+    }
+    const struct assignment *assignment = &actor->assignments[actor->done / 3];
+    static const int64_t kinds[] = {-1, -2, 0};
+    int64_t at = kinds[actor->done % 3];
+    if (at == 0) { at = actor->wall_ms - (int64_t)actor__below(actor, 60000); }
+    if (actor__ask_offsets(actor, assignment->topic, assignment->partition, at, true)) { actor->done += 1; }
+}
+
+void actor__verify(struct actor *actor)
+{
+    actor->probes = 0;
+    actor->next_ns = actor->now_ns + 100 * WORLD_MS;
+    switch (actor->stage) {
+    case 0:
+        ask_all_topics(actor);
+        if (actor->done == actor->spec->cast->topic_count && actor->outstanding == 0) { actor->stage = 1; }
+        return;
+    case 1:
+        if (!has_read_all(actor)) { return; }
+        actor->stage = 2;
+        actor->done = 0;
+        return;
+    case 2:
+        if (actor->outstanding == 0) { ask_offsets(actor); }
+        return;
+    default: actor->next_ns = UINT64_MAX; return;
+    }
+}

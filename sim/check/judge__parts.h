@@ -1,0 +1,34 @@
+/* judge__parts.h: what the judges of a history share: its operations, sorted.
+ *
+ * Room    sim/check, private.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef JUDGE_PARTS_H
+#define JUDGE_PARTS_H
+
+#include "judge.h"
+
+struct judge {
+    const struct history *history;
+    struct check_report *report;
+    const struct history_op **finals; /* final reads by topic, partition, offset */
+    const struct history_op **reads;  /* all reads by topic, id, partition, offset, final ones last */
+    const struct history_op **produced; /* by producer, sequence */
+    const struct history_op **deletes;
+    const struct history_op **ends;
+    uint32_t final_count, read_count, produced_count, delete_count, end_count;
+};
+
+int judge__compare_place(const struct history_op *a, const struct history_op *b); /* topic, partition, offset */
+/* NULL: nobody read that offset at the end. */
+const struct history_op *judge__final_at(const struct judge *judge, const char *topic, int32_t partition, int64_t offset);
+/* Where the final reader met the end; -1: it did not. */
+int64_t judge__final_end(const struct judge *judge, const char *topic, int32_t partition);
+/* The topic that `op` meant may have been deleted since `op` began. */
+bool judge__may_be_deleted(const struct judge *judge, const struct history_op *op);
+bool judge__same_record(const struct history_op *a, const struct history_op *b);
+
+void judge__answers(struct judge *judge); /* I21, I23 */
+
+#endif

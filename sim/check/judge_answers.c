@@ -1,0 +1,123 @@
+/* judge_answers.c: see judge.h. What was asked: I21, I23.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "judge__parts.h"
+
+#include <inttypes.h>
+
+/* ---- I21: everything ends, and goes well once the faults stopped ---- */
+
+static void judge_progress(struct judge *judge)
+{
+    static const char *const kinds[HISTORY_KIND_COUNT] = {"produce", "read",    "end",  "create", "delete",
+                                                          "offsets", "topic",   "call", "note"};
+    for (uint32_t i = 0; i < judge->history->op_count; i++) {
+        const struct history_op *op = &judge->history->ops[i];
+        if (op->what == HISTORY_INVOKE) {
+            check_breach(judge->report, "I21", "operation %" PRIu32 " (%s of %s on %s-%" PRId32 ") never ended", i,
+                         kinds[op->kind], op->actor, op->topic, op->partition);
+        } else if (op->is_final && op->what != HISTORY_OK) {
+            check_breach(judge->report, "I21", "operation %" PRIu32 " (%s of %s on %s-%" PRId32
+                         ") came after the faults and failed with %" PRId32, i, kinds[op->kind], op->actor, op->topic,
+                         op->partition, op->error);
+        }
+    }
+}
+
+/* ---- I23: ListOffsets ---- */
+
+/* The least end that whoever asked at `asked_ns` must see. */
+static int64_t end_known_at(const struct judge *judge, const struct history_op *asked)
+{
+    int64_t end = 0;
+    for (uint32_t i = 0; i < judge->history->op_count; i++) {
+        const struct history_op *op = &judge->history->ops[i];
+        bool is_news = op->kind == HISTORY_READ || (op->kind == HISTORY_PRODUCE && op->acks == -1);
+        if (!is_news || op->what != HISTORY_OK || op->end_ns >= asked->invoke_ns || op->offset < end) { continue; }
+        if (op->partition != asked->partition || strcmp(op->topic, asked->topic) != 0) { continue; }
+        end = op->offset + 1;
+    }
+    return end;
+}
+
+static void judge_time(struct judge *judge, const struct history_op *asked)
+{
+    int64_t expected = -1;
+    for (int64_t offset = 0;; offset++) {
+        const struct history_op *read = judge__final_at(judge, asked->topic, asked->partition, offset);
+        if (read == NULL) { break; }
+        if (read->timestamp_ms >= asked->at) {
+            expected = offset;
+            break;
+        }
+    }
+    if (expected != asked->offset) {
+        check_breach(judge->report, "I23", "the first offset of %s-%" PRId32 " at or after %" PRId64 " is %" PRId64
+                     ", and the answer was %" PRId64, asked->topic, asked->partition, asked->at, expected, asked->offset);
+    }
+}
+
+static void judge_offsets(struct judge *judge, const struct history_op *asked)
+{
+    if (judge__may_be_deleted(judge, asked)) { return; }
+    if (asked->at == -2 && asked->offset != 0) {
+        check_breach(judge->report, "I23", "the earliest offset of %s-%" PRId32 " is 0, and the answer was %" PRId64,
+                     asked->topic, asked->partition, asked->offset);
+    }
+    int64_t end = judge__final_end(judge, asked->topic, asked->partition);
+    if (asked->at == -1) {
+        int64_t least = end_known_at(judge, asked);
+        if (asked->offset < least || (end >= 0 && asked->offset > end)) {
+            check_breach(judge->report, "I23", "the latest offset of %s-%" PRId32 " is from %" PRId64 " to %" PRId64
+                         ", and the answer was %" PRId64, asked->topic, asked->partition, least, end, asked->offset);
+        }
+    }
+    if (asked->at >= 0 && asked->is_final && end >= 0) { judge_time(judge, asked); }
+}
+
+/* ---- I23: is the topic there? ---- */
+
+/* True: another operation of `kind` on that topic may have taken effect between the begin of `since` and the end of `asked`. */
+static bool may_have_happened(const struct judge *judge, enum history_kind kind, const struct history_op *since,
+                              const struct history_op *asked)
+{
+    for (uint32_t i = 0; i < judge->history->op_count; i++) {
+        const struct history_op *op = &judge->history->ops[i];
+        if (op->kind != kind || op->what == HISTORY_FAIL || strcmp(op->topic, asked->topic) != 0) { continue; }
+        if (op->invoke_ns > asked->end_ns) { continue; }
+        if (since == NULL || op->what != HISTORY_OK || op->end_ns >= since->invoke_ns) { return true; }
+    }
+    return false;
+}
+
+static void judge_topic(struct judge *judge, const struct history_op *asked)
+{
+    const struct history_op *created = NULL, *deleted = NULL; /* the last that had surely happened */
+    for (uint32_t i = 0; i < judge->history->op_count; i++) {
+        const struct history_op *op = &judge->history->ops[i];
+        if (op->what != HISTORY_OK || op->end_ns >= asked->invoke_ns || strcmp(op->topic, asked->topic) != 0) { continue; }
+        if (op->kind == HISTORY_CREATE) { created = op; }
+        if (op->kind == HISTORY_DELETE) { deleted = op; }
+    }
+    bool is_there = asked->count >= 0;
+    if (is_there && !may_have_happened(judge, HISTORY_CREATE, deleted, asked)) {
+        check_breach(judge->report, "I23", "topic %s can't be there, and the answer was that it is", asked->topic);
+    }
+    if (created == NULL || may_have_happened(judge, HISTORY_DELETE, created, asked)) { return; }
+    if (!is_there || asked->count != created->count) {
+        check_breach(judge->report, "I23", "topic %s has %" PRId64 " partitions, and the answer was %" PRId64, asked->topic,
+                     created->count, asked->count);
+    }
+}
+
+void judge__answers(struct judge *judge)
+{
+    judge_progress(judge);
+    for (uint32_t i = 0; i < judge->history->op_count; i++) {
+        const struct history_op *op = &judge->history->ops[i];
+        if (op->what != HISTORY_OK || op->error != 0) { continue; }
+        if (op->kind == HISTORY_OFFSETS) { judge_offsets(judge, op); }
+        if (op->kind == HISTORY_TOPIC) { judge_topic(judge, op); }
+    }
+}

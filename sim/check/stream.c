@@ -1,0 +1,168 @@
+/* stream.c: see stream.h. The logs: I3, I18.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "stream__parts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct check_stream *check_stream_create(struct check_report *report)
+{
+    struct check_stream *stream = calloc(1, sizeof *stream);
+    CHECK(stream != NULL);
+    stream->report = report;
+    stream->scratch = malloc(STREAM_SCRATCH_BYTES);
+    CHECK(stream->scratch != NULL);
+    return stream;
+}
+
+void check_stream_destroy(struct check_stream *stream)
+{
+    stream__tap_free(stream);
+    for (uint32_t i = 0; i < stream->path_count; i++) { free(stream->paths[i].name); }
+    for (uint32_t i = 0; i < stream->log_count; i++) { free(stream->logs[i].rows); }
+    free(stream->paths);
+    free(stream->opens);
+    free(stream->writes);
+    free(stream->syncs);
+    free(stream->groups);
+    free(stream->logs);
+    free(stream->scratch);
+    free(stream);
+}
+
+const struct check_stream_counts *check_stream_counts(const struct check_stream *stream) { return &stream->counts; }
+
+void check_stream_event(struct check_stream *stream, uint32_t shard, const struct port_event *event,
+                        struct base_slice payload)
+{
+    if (event->kind != PORT_EVENT_DONE) { return; }
+    switch ((int)event->done.effect) {
+    case PORT_RECV:
+        if (event->done.rc == PORT_OK) { stream__tap_received(stream, shard, event->done.conn, payload); }
+        return;
+    case PORT_CLOSE: stream__tap_closed(stream, shard, event->done.conn); return;
+    default: stream__disk_done(stream, event); return;
+    }
+}
+
+void check_stream_effect(struct check_stream *stream, uint32_t shard, const struct port_effect *effect)
+{
+    if (effect->kind == PORT_SEND) {
+        stream__tap_sent(stream, shard, effect);
+    } else {
+        stream__disk_effect(stream, effect);
+    }
+}
+
+void check_stream_crash(struct check_stream *stream, enum check_crash crash)
+{
+    stream__disk_crash(stream, crash);
+    stream__tap_crash(stream);
+    for (uint32_t i = 0; i < stream->log_count; i++) { stream->logs[i].is_seen = false; }
+}
+
+void check_stream_deleting(struct check_stream *stream, struct base_uuid topic)
+{
+    if (base_uuid_is_none(topic)) { return; }
+    for (uint32_t i = 0; i < stream->log_count; i++) {
+        if (base_uuid_compare(stream->logs[i].id.topic, topic) == 0) { stream->logs[i].may_go = true; }
+    }
+}
+
+/* What was recovered is all there is: rows past it were lost with the power, or cut. */
+static void restart_rows(struct stream_log *log, int64_t end)
+{
+    if (log->synced_end > end) { log->synced_end = end; }
+    uint32_t kept = 0;
+    for (uint32_t i = log->rows_durable; i < log->row_count; i++) {
+        if (log->rows[i].offset_end <= end) { log->rows[kept++] = log->rows[i]; }
+    }
+    log->row_count = kept;
+    log->rows_durable = 0;
+}
+
+static void judge_recovered(struct check_stream *stream, struct stream_log *log, const struct check_log *now)
+{
+    if (now->offset_start != log->offset_start) {
+        check_breach(stream->report, "I18", "%s-%" PRId32 " began at %" PRId64 " before the restart and at %" PRId64 " after",
+                     log->name, log->id.index, log->offset_start, now->offset_start);
+    }
+    if (now->offset_end > log->offset_end || now->offset_end < log->watermark) {
+        check_breach(stream->report, "I18", "%s-%" PRId32 " had watermark %" PRId64 " and end %" PRId64
+                     " before the restart, and ends at %" PRId64 " after", log->name, log->id.index, log->watermark,
+                     log->offset_end, now->offset_end);
+    }
+    if (now->watermark != now->offset_end) {
+        check_breach(stream->report, "I18", "%s-%" PRId32 " was recovered to %" PRId64 " with watermark %" PRId64, log->name,
+                     log->id.index, now->offset_end, now->watermark);
+    }
+    restart_rows(log, now->offset_end);
+}
+
+static void judge_watermark(struct check_stream *stream, struct stream_log *log, const struct check_log *now)
+{
+    if (log->is_told) { return; }
+    if (now->watermark < log->watermark) {
+        check_breach(stream->report, "I3", "the watermark of %s-%" PRId32 " fell from %" PRId64 " to %" PRId64, log->name,
+                     log->id.index, log->watermark, now->watermark);
+        log->is_told = true;
+    }
+    if (now->watermark > log->synced_end) {
+        check_breach(stream->report, "I3", "the watermark of %s-%" PRId32 " is %" PRId64 ", and it is synced up to %" PRId64,
+                     log->name, log->id.index, now->watermark, log->synced_end);
+        log->is_told = true;
+    }
+}
+
+void check_stream_log(struct check_stream *stream, const struct check_log *now, bool is_serving)
+{
+    if (!is_serving) { return; } /* recovery is at work on it */
+    struct stream_log *log = stream__log(stream, now->id);
+    if (log->name[0] == 0) {
+        (void)snprintf(log->name, sizeof log->name, "%.*s", (int)now->topic.size_bytes, (const char *)now->topic.at);
+    }
+    if (now->is_failed) {
+        if (stream->counts.syncs_failed == 0 && !log->is_told) {
+            check_breach(stream->report, "I18", "%s-%" PRId32 " is damaged or failed, and no disk was", log->name,
+                         log->id.index);
+            log->is_told = true;
+        }
+        log->is_seen = true;
+        return;
+    }
+    if (!log->is_seen && log->is_known) { judge_recovered(stream, log, now); }
+    log->is_seen = log->is_known = true;
+    judge_watermark(stream, log, now);
+    log->offset_start = now->offset_start;
+    log->offset_end = now->offset_end;
+    if (now->watermark > log->watermark) { log->watermark = now->watermark; }
+}
+
+void check_stream_recovered(struct check_stream *stream)
+{
+    for (uint32_t i = 0; i < stream->log_count; i++) {
+        struct stream_log *log = &stream->logs[i];
+        if (!log->is_known || log->is_seen || log->may_go || log->is_told || log->watermark <= 0) { continue; }
+        check_breach(stream->report, "I18", "%s-%" PRId32 " had watermark %" PRId64 " before the restart and is not there after",
+                     log->name, log->id.index, log->watermark);
+        log->is_told = true;
+    }
+}
+
+bool check_stream_is_synced(const struct check_stream *stream, struct base_part id, int64_t offset)
+{
+    for (uint32_t i = 0; i < stream->log_count; i++) {
+        if (base_part_equal(stream->logs[i].id, id)) { return offset < stream->logs[i].synced_end; }
+    }
+    return false;
+}
+
+void check_stream_read(struct check_stream *stream, struct base_part id, int64_t offset)
+{
+    if (check_stream_is_synced(stream, id, offset)) { return; }
+    check_breach(stream->report, "I4", "offset %" PRId64 " of a partition %" PRId32 " was read before it was synced", offset,
+                 id.index);
+}

@@ -1,0 +1,65 @@
+/* stream.h: watches what one broker node does: I3, I4, I18, I19, and that a fetch that waits costs nothing (I21).
+ *
+ * Room    sim/check. Fed with the node's events and effects in order, and after steps with the logs as the broker sees them.
+ * Knows   the layout of the journal's groups (docs/formats/journal.md) and of Produce and Fetch, read from the bytes that pass.
+ *
+ *     I19  an answer to Produce with acks=all leaves only after a sync of the journal that was asked after the write of the
+ *          row that names the record had completed; a large run's segment is synced before its row is written; bytes under a
+ *          failed sync are never taken for synced
+ *     I3   a log's watermark never falls, within a boot or over a restart, and never passes the end that the journal's synced
+ *          rows give it
+ *     I4   nothing at or above that end is read
+ *     I18  a log that had a watermark is there after recovery, its start did not move, it ends where it is synced, and
+ *          nothing is longer than it was before the crash
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef CHECK_STREAM_H
+#define CHECK_STREAM_H
+
+#include "port/port.h"
+#include "report.h"
+
+struct check_stream;
+
+struct check_stream *check_stream_create(struct check_report *report);
+void check_stream_destroy(struct check_stream *stream);
+
+/* Before the step. `payload`: what a RECV delivered. */
+void check_stream_event(struct check_stream *stream, uint32_t shard, const struct port_event *event,
+                        struct base_slice payload);
+/* After the step, in order. */
+void check_stream_effect(struct check_stream *stream, uint32_t shard, const struct port_effect *effect);
+
+enum check_crash { CHECK_POWER = 0, CHECK_PROCESS, CHECK_STOPPED };
+void check_stream_crash(struct check_stream *stream, enum check_crash crash); /* the node is gone */
+
+struct check_log {
+    struct base_part id;
+    struct base_slice topic;
+    int64_t offset_start;
+    int64_t offset_end;
+    int64_t watermark;
+    bool is_failed; /* or damaged */
+};
+/* One log as it is now. `is_serving`: recovery has ended. */
+void check_stream_log(struct check_stream *stream, const struct check_log *log, bool is_serving);
+/* Every log of the node was told by check_stream_log since it began to serve: one that is missing was deleted, or lost. */
+void check_stream_recovered(struct check_stream *stream);
+/* The cluster said that this topic goes: its logs may. */
+void check_stream_deleting(struct check_stream *stream, struct base_uuid topic);
+
+/* A client read that offset. */
+void check_stream_read(struct check_stream *stream, struct base_part id, int64_t offset);
+bool check_stream_is_synced(const struct check_stream *stream, struct base_part id, int64_t offset);
+
+#define CHECK_APIS 100
+struct check_stream_counts {
+    uint64_t answers[CHECK_APIS]; /* by api key */
+    uint64_t acks_judged;         /* partitions of Produce answers that I19 was asked about */
+    uint64_t rows;                /* journal rows seen */
+    uint64_t syncs_failed;
+};
+const struct check_stream_counts *check_stream_counts(const struct check_stream *stream);
+
+#endif

@@ -1,0 +1,128 @@
+/* stream__parts.h: the parts of a stream checker: what is synced (stream_disk.c), what was asked and answered (stream_tap.c).
+ *
+ * Room    sim/check, private.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef STREAM_PARTS_H
+#define STREAM_PARTS_H
+
+#include "stream.h"
+
+/* ---- files, writes, syncs ---- */
+
+struct stream_path { /* one file, whatever name it has */
+    char *name;      /* NULL: unlinked */
+    bool is_journal;
+};
+
+struct stream_open {
+    struct port_file id;
+    uint32_t path;
+    bool is_used;
+};
+
+enum stream_write_state { WRITE_ASKED = 0, WRITE_DONE, WRITE_POISONED }; /* POISONED: a sync that should have covered it failed */
+struct stream_write {
+    enum stream_write_state state;
+    uint32_t path;
+    struct port_file file;
+    uint64_t token;
+    uint64_t from, to;
+    uint64_t done_sequence;
+};
+
+struct stream_sync {
+    uint32_t path;
+    struct port_file file;
+    uint64_t token;
+    uint64_t covers; /* writes with a done_sequence up to here */
+};
+
+struct stream_group { /* of the journal */
+    uint32_t path;
+    uint64_t from, to;
+    uint64_t synced_bytes;
+};
+
+struct stream_row {
+    uint8_t kind; /* 0: a run; 2: a truncation */
+    int64_t offset_base, offset_end;
+    uint32_t group;
+};
+
+struct stream_log {
+    struct base_part id;
+    char name[256];
+    struct stream_row *rows; /* not yet durable, and a few that are */
+    uint32_t row_count, row_room, rows_durable;
+    int64_t synced_end;
+    int64_t watermark; /* the highest ever */
+    int64_t offset_start, offset_end;
+    bool is_known;     /* the broker had it */
+    bool is_seen;      /* since this boot began to serve */
+    bool may_go;       /* its topic is being deleted */
+    bool is_told;      /* a breach was reported; once is enough */
+};
+
+/* ---- connections ---- */
+
+struct stream_question {
+    int32_t correlation;
+    int16_t api_key;
+    int16_t version;
+    int16_t acks;
+};
+
+struct stream_bytes {
+    uint8_t *at;
+    size_t used_bytes, room_bytes;
+};
+
+struct stream_conn {
+    uint32_t shard;
+    struct port_conn id;
+    bool is_used;
+    bool is_ignored; /* what it said was not Kafka's */
+    struct stream_bytes asked, answered;
+    struct stream_question *questions;
+    uint32_t question_first, question_count, question_room;
+};
+
+struct check_stream {
+    struct check_report *report;
+    struct check_stream_counts counts;
+    struct stream_path *paths;
+    uint32_t path_count, path_room;
+    struct stream_open *opens;
+    uint32_t open_count, open_room;
+    struct stream_write *writes;
+    uint32_t write_count, write_room;
+    struct stream_sync *syncs;
+    uint32_t sync_count, sync_room;
+    struct stream_group *groups;
+    uint32_t group_count, group_room;
+    struct stream_log *logs;
+    uint32_t log_count, log_room;
+    struct stream_conn *conns;
+    uint32_t conn_count, conn_room;
+    uint64_t sequence;
+    uint8_t *scratch;
+};
+#define STREAM_SCRATCH_BYTES ((size_t)1 << 20)
+
+/* Room for one more item. */
+void *stream__grow(void *at, uint32_t count, uint32_t *room, size_t item_bytes);
+struct stream_log *stream__log(struct check_stream *stream, struct base_part id); /* made when there is none */
+
+void stream__disk_effect(struct check_stream *stream, const struct port_effect *effect);
+void stream__disk_done(struct check_stream *stream, const struct port_event *event);
+void stream__disk_crash(struct check_stream *stream, enum check_crash crash);
+
+void stream__tap_received(struct check_stream *stream, uint32_t shard, struct port_conn id, struct base_slice bytes);
+void stream__tap_sent(struct check_stream *stream, uint32_t shard, const struct port_effect *send);
+void stream__tap_closed(struct check_stream *stream, uint32_t shard, struct port_conn id);
+void stream__tap_crash(struct check_stream *stream);
+void stream__tap_free(struct check_stream *stream);
+
+#endif

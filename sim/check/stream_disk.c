@@ -1,0 +1,328 @@
+/* stream_disk.c: see stream.h. What is synced: files, writes, syncs, the rows of the journal.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "stream__parts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* The journal's format, as docs/formats/journal.md has it. */
+enum {
+    GROUP_MAGIC = 0x574a4731,
+    GROUP_FLAGS_AT = 6,
+    GROUP_ROWS_AT = 28,
+    GROUP_HEAD_BYTES = 128,
+    ROW_BYTES = 96,
+    ROW_KIND_AT = 0,
+    ROW_HAS_BYTES_AT = 1,
+    ROW_INDEX_AT = 4,
+    ROW_TOPIC_AT = 8,
+    ROW_SEGMENT_AT = 24,
+    ROW_POSITION_AT = 32,
+    ROW_BASE_AT = 40,
+    ROW_END_AT = 48,
+    ROW_SIZE_AT = 64,
+    ROWS_MAX = 4096,
+    KIND_RUN = 0,
+    KIND_TRUNCATE = 2,
+};
+
+void *stream__grow(void *at, uint32_t count, uint32_t *room, size_t item_bytes)
+{
+    if (count < *room) { return at; }
+    *room = *room == 0 ? 64 : *room * 2;
+    void *grown = realloc(at, *room * item_bytes);
+    CHECK(grown != NULL);
+    memset((uint8_t *)grown + count * item_bytes, 0, (*room - count) * item_bytes);
+    return grown;
+}
+
+struct stream_log *stream__log(struct check_stream *stream, struct base_part id)
+{
+    for (uint32_t i = 0; i < stream->log_count; i++) {
+        if (base_part_equal(stream->logs[i].id, id)) { return &stream->logs[i]; }
+    }
+    stream->logs = stream__grow(stream->logs, stream->log_count, &stream->log_room, sizeof *stream->logs);
+    struct stream_log *log = &stream->logs[stream->log_count++];
+    *log = (struct stream_log){.id = id};
+    return log;
+}
+
+/* ---- names ---- */
+
+static uint32_t find_path(const struct check_stream *stream, struct base_slice name)
+{
+    for (uint32_t i = 0; i < stream->path_count; i++) {
+        if (stream->paths[i].name != NULL && base_slice_equal(base_slice_text(stream->paths[i].name), name)) { return i; }
+    }
+    return UINT32_MAX;
+}
+
+static char *copy_name(struct base_slice name)
+{
+    char *copy = malloc(name.size_bytes + 1);
+    CHECK(copy != NULL);
+    memcpy(copy, name.at, name.size_bytes);
+    copy[name.size_bytes] = 0;
+    return copy;
+}
+
+static void drop_name(struct check_stream *stream, struct base_slice name)
+{
+    uint32_t path = find_path(stream, name);
+    if (path == UINT32_MAX) { return; }
+    free(stream->paths[path].name);
+    stream->paths[path].name = NULL;
+}
+
+static uint32_t need_path(struct check_stream *stream, struct base_slice name)
+{
+    uint32_t path = find_path(stream, name);
+    if (path != UINT32_MAX) { return path; }
+    stream->paths = stream__grow(stream->paths, stream->path_count, &stream->path_room, sizeof *stream->paths);
+    struct stream_path *made = &stream->paths[stream->path_count];
+    made->name = copy_name(name);
+    made->is_journal = strncmp(made->name, "weir-journal/", 13) == 0;
+    return stream->path_count++;
+}
+
+static void opened(struct check_stream *stream, const struct port_effect *effect)
+{
+    stream->opens = stream__grow(stream->opens, stream->open_count, &stream->open_room, sizeof *stream->opens);
+    stream->opens[stream->open_count++] =
+        (struct stream_open){.id = effect->file, .path = need_path(stream, effect->path), .is_used = true};
+}
+
+static uint32_t path_of(const struct check_stream *stream, struct port_file id)
+{
+    for (uint32_t i = 0; i < stream->open_count; i++) {
+        if (port_file_equal(stream->opens[i].id, id)) { return stream->opens[i].path; }
+    }
+    return UINT32_MAX;
+}
+
+static void forget_open(struct check_stream *stream, struct port_file id)
+{
+    for (uint32_t i = 0; i < stream->open_count; i++) {
+        if (!port_file_equal(stream->opens[i].id, id)) { continue; }
+        stream->opens[i] = stream->opens[--stream->open_count];
+        return;
+    }
+}
+
+static void renamed(struct check_stream *stream, const struct port_effect *effect)
+{
+    /* At the asking: whoever asks waits for it before anything depends on it, and a failed one is retried. */
+    uint32_t path = find_path(stream, effect->path);
+    if (path == UINT32_MAX) { return; }
+    drop_name(stream, effect->path_to);
+    free(stream->paths[path].name);
+    stream->paths[path].name = copy_name(effect->path_to);
+    stream->paths[path].is_journal = strncmp(stream->paths[path].name, "weir-journal/", 13) == 0;
+}
+
+/* ---- rows ---- */
+
+/* A row without bytes names a run of a segment, which must be synced before. */
+static void judge_segment(struct check_stream *stream, const struct stream_log *log, int64_t segment_base, uint64_t from,
+                          uint64_t to)
+{
+    char name[320];
+    (void)snprintf(name, sizeof name, "%s-%" PRId32 "/%020" PRId64 ".log", log->name, log->id.index, segment_base);
+    uint32_t path = find_path(stream, base_slice_text(name));
+    if (path == UINT32_MAX || log->name[0] == 0) { return; }
+    for (uint32_t i = 0; i < stream->write_count; i++) {
+        const struct stream_write *write = &stream->writes[i];
+        if (write->path != path || write->from >= to || write->to <= from) { continue; }
+        check_breach(stream->report, "I19", "the journal names bytes %" PRIu64 " to %" PRIu64 " of %s before they are synced",
+                     from, to, name);
+        return;
+    }
+}
+
+static void take_row(struct check_stream *stream, uint32_t group, const uint8_t *row)
+{
+    struct base_part id = {.index = (int32_t)base_get_u32(row + ROW_INDEX_AT)};
+    memcpy(id.topic.b, row + ROW_TOPIC_AT, sizeof id.topic.b);
+    uint8_t kind = row[ROW_KIND_AT];
+    if (kind != KIND_RUN && kind != KIND_TRUNCATE) { return; }
+    struct stream_log *log = stream__log(stream, id);
+    log->rows = stream__grow(log->rows, log->row_count, &log->row_room, sizeof *log->rows);
+    log->rows[log->row_count++] = (struct stream_row){.kind = kind,
+                                                      .offset_base = (int64_t)base_get_u64(row + ROW_BASE_AT),
+                                                      .offset_end = (int64_t)base_get_u64(row + ROW_END_AT),
+                                                      .group = group};
+    stream->counts.rows += 1;
+    if (kind == KIND_RUN && row[ROW_HAS_BYTES_AT] == 0) {
+        uint64_t from = base_get_u64(row + ROW_POSITION_AT);
+        judge_segment(stream, log, (int64_t)base_get_u64(row + ROW_SEGMENT_AT), from, from + base_get_u64(row + ROW_SIZE_AT));
+    }
+}
+
+/* The first bytes of a write, as far as they go. */
+static size_t gather(const struct port_effect *effect, uint8_t *into, size_t room_bytes)
+{
+    size_t used = 0;
+    for (uint32_t i = 0; i < effect->piece_count && used < room_bytes; i++) {
+        size_t take = (size_t)base_min_u64(effect->pieces[i].size_bytes, room_bytes - used);
+        memcpy(into + used, effect->pieces[i].at, take);
+        used += take;
+    }
+    return used;
+}
+
+static void take_group(struct check_stream *stream, uint32_t path, const struct port_effect *effect, uint64_t to)
+{
+    uint8_t *head = stream->scratch;
+    size_t got = gather(effect, head, GROUP_HEAD_BYTES + (size_t)ROWS_MAX * ROW_BYTES);
+    if (got < GROUP_HEAD_BYTES || base_get_u32(head) != GROUP_MAGIC || base_get_u16(head + GROUP_FLAGS_AT) != 0) { return; }
+    uint32_t rows = base_get_u32(head + GROUP_ROWS_AT);
+    if (rows > ROWS_MAX || got < GROUP_HEAD_BYTES + (size_t)rows * ROW_BYTES) { return; }
+    stream->groups = stream__grow(stream->groups, stream->group_count, &stream->group_room, sizeof *stream->groups);
+    uint32_t group = stream->group_count++;
+    stream->groups[group] = (struct stream_group){.path = path, .from = effect->position_bytes, .to = to};
+    for (uint32_t i = 0; i < rows; i++) { take_row(stream, group, head + GROUP_HEAD_BYTES + (size_t)i * ROW_BYTES); }
+}
+
+static bool is_durable(const struct check_stream *stream, const struct stream_row *row)
+{
+    const struct stream_group *group = &stream->groups[row->group];
+    return group->synced_bytes >= group->to - group->from;
+}
+
+static void advance(struct check_stream *stream)
+{
+    for (uint32_t i = 0; i < stream->log_count; i++) {
+        struct stream_log *log = &stream->logs[i];
+        while (log->rows_durable < log->row_count && is_durable(stream, &log->rows[log->rows_durable])) {
+            const struct stream_row *row = &log->rows[log->rows_durable++];
+            log->synced_end = row->kind == KIND_RUN ? row->offset_end : row->offset_base;
+        }
+    }
+}
+
+/* ---- writes and syncs ---- */
+
+static void asked_write(struct check_stream *stream, const struct port_effect *effect)
+{
+    uint32_t path = path_of(stream, effect->file);
+    if (path == UINT32_MAX) { return; }
+    uint64_t size_bytes = 0;
+    for (uint32_t i = 0; i < effect->piece_count; i++) { size_bytes += effect->pieces[i].size_bytes; }
+    uint64_t to = effect->position_bytes + size_bytes;
+    stream->writes = stream__grow(stream->writes, stream->write_count, &stream->write_room, sizeof *stream->writes);
+    stream->writes[stream->write_count++] = (struct stream_write){
+        .path = path, .file = effect->file, .token = effect->token, .from = effect->position_bytes, .to = to};
+    if (stream->paths[path].is_journal) { take_group(stream, path, effect, to); }
+}
+
+static void asked_sync(struct check_stream *stream, const struct port_effect *effect)
+{
+    uint32_t path = path_of(stream, effect->file);
+    if (path == UINT32_MAX) { return; }
+    stream->syncs = stream__grow(stream->syncs, stream->sync_count, &stream->sync_room, sizeof *stream->syncs);
+    stream->syncs[stream->sync_count++] = (struct stream_sync){
+        .path = path, .file = effect->file, .token = effect->token, .covers = stream->sequence};
+}
+
+void stream__disk_effect(struct check_stream *stream, const struct port_effect *effect)
+{
+    switch ((int)effect->kind) {
+    case PORT_OPEN: opened(stream, effect); return;
+    case PORT_WRITE: asked_write(stream, effect); return;
+    case PORT_SYNC: asked_sync(stream, effect); return;
+    case PORT_RENAME: renamed(stream, effect); return;
+    case PORT_UNLINK: drop_name(stream, effect->path); return;
+    default: return;
+    }
+}
+
+static void done_write(struct check_stream *stream, const struct port_event *event)
+{
+    for (uint32_t i = 0; i < stream->write_count; i++) {
+        struct stream_write *write = &stream->writes[i];
+        bool is_it = write->state == WRITE_ASKED && write->token == event->done.token &&
+                     port_file_equal(write->file, event->done.file);
+        if (!is_it) { continue; }
+        if (event->done.rc == PORT_OK) { write->to = write->from + event->done.count; }
+        write->state = WRITE_DONE;
+        write->done_sequence = ++stream->sequence;
+        return;
+    }
+}
+
+static void cover(struct check_stream *stream, const struct stream_write *write)
+{
+    for (uint32_t i = stream->group_count; i-- > 0;) {
+        struct stream_group *group = &stream->groups[i];
+        if (group->path != write->path) { continue; }
+        uint64_t from = base_max_u64(group->from, write->from);
+        uint64_t to = base_min_u64(group->to, write->to);
+        if (from < to) { group->synced_bytes += to - from; }
+    }
+}
+
+static void done_sync(struct check_stream *stream, const struct port_event *event)
+{
+    uint32_t at = 0;
+    while (at < stream->sync_count && (stream->syncs[at].token != event->done.token ||
+                                       !port_file_equal(stream->syncs[at].file, event->done.file))) {
+        at += 1;
+    }
+    if (at == stream->sync_count) { return; }
+    struct stream_sync sync = stream->syncs[at];
+    memmove(&stream->syncs[at], &stream->syncs[at + 1], (stream->sync_count - at - 1) * sizeof sync);
+    stream->sync_count -= 1;
+    bool is_ok = event->done.rc == PORT_OK;
+    if (!is_ok) { stream->counts.syncs_failed += 1; }
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < stream->write_count; i++) {
+        struct stream_write *write = &stream->writes[i];
+        bool is_covered = write->path == sync.path && write->state == WRITE_DONE && write->done_sequence <= sync.covers;
+        if (is_covered && is_ok) {
+            cover(stream, write);
+            continue;
+        }
+        if (is_covered) { write->state = WRITE_POISONED; }
+        stream->writes[kept++] = *write;
+    }
+    stream->write_count = kept;
+    advance(stream);
+}
+
+void stream__disk_done(struct check_stream *stream, const struct port_event *event)
+{
+    switch ((int)event->done.effect) {
+    case PORT_OPEN:
+        if (event->done.rc != PORT_OK) { forget_open(stream, event->done.file); }
+        return;
+    case PORT_CLOSE_FILE: forget_open(stream, event->done.file); return;
+    case PORT_WRITE: done_write(stream, event); return;
+    case PORT_SYNC: done_sync(stream, event); return;
+    default: return;
+    }
+}
+
+/* The power went: what is there now is durable. Which part that is, recovery says: until then all counts.
+ * The process went: the page cache remains, and needs a sync yet. */
+void stream__disk_crash(struct check_stream *stream, enum check_crash crash)
+{
+    stream->open_count = 0;
+    stream->sync_count = 0;
+    if (crash == CHECK_POWER) {
+        for (uint32_t i = 0; i < stream->group_count; i++) {
+            stream->groups[i].synced_bytes = stream->groups[i].to - stream->groups[i].from;
+        }
+        stream->write_count = 0;
+        advance(stream);
+        return;
+    }
+    for (uint32_t i = 0; i < stream->write_count; i++) {
+        if (stream->writes[i].state == WRITE_ASKED) {
+            stream->writes[i].state = WRITE_DONE;
+            stream->writes[i].done_sequence = ++stream->sequence;
+        }
+    }
+}

@@ -1,0 +1,231 @@
+/* stream_tap.c: see stream.h. What was asked and answered: frames put together again on each connection.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "stream__parts.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "wire/kafka/delete_topics.h"
+#include "wire/kafka/header.h"
+#include "wire/kafka/kafka.h"
+#include "wire/kafka/produce.h"
+
+#define FRAME_BYTES_MAX ((size_t)8 << 20)
+
+static struct stream_conn *find_conn(const struct check_stream *stream, uint32_t shard, struct port_conn id)
+{
+    for (uint32_t i = 0; i < stream->conn_count; i++) {
+        struct stream_conn *conn = &stream->conns[i];
+        if (conn->is_used && conn->shard == shard && port_conn_equal(conn->id, id)) { return conn; }
+    }
+    return NULL;
+}
+
+static struct stream_conn *need_conn(struct check_stream *stream, uint32_t shard, struct port_conn id)
+{
+    struct stream_conn *conn = find_conn(stream, shard, id);
+    if (conn != NULL) { return conn; }
+    uint32_t at = 0;
+    while (at < stream->conn_count && stream->conns[at].is_used) { at += 1; }
+    if (at == stream->conn_count) {
+        stream->conns = stream__grow(stream->conns, stream->conn_count, &stream->conn_room, sizeof *stream->conns);
+        stream->conn_count += 1;
+    }
+    conn = &stream->conns[at];
+    struct stream_conn old = *conn; /* its buffers serve again */
+    *conn = (struct stream_conn){.shard = shard, .id = id, .is_used = true, .asked = old.asked, .answered = old.answered,
+                                 .questions = old.questions, .question_room = old.question_room};
+    conn->asked.used_bytes = conn->answered.used_bytes = 0;
+    return conn;
+}
+
+static void add_bytes(struct stream_bytes *bytes, const uint8_t *at, size_t size_bytes)
+{
+    size_t needed = bytes->used_bytes + size_bytes;
+    if (needed > bytes->room_bytes) {
+        bytes->room_bytes = needed * 2 < 4096 ? 4096 : needed * 2;
+        bytes->at = realloc(bytes->at, bytes->room_bytes);
+        CHECK(bytes->at != NULL);
+    }
+    if (at == NULL) {
+        memset(bytes->at + bytes->used_bytes, 0, size_bytes);
+    } else if (size_bytes > 0) {
+        memcpy(bytes->at + bytes->used_bytes, at, size_bytes);
+    }
+    bytes->used_bytes = needed;
+}
+
+/* The next whole frame after `from`, without its size. False: none yet, or (is_bad_out) never. */
+static bool next_frame(const struct stream_bytes *bytes, size_t *from, struct base_slice *frame_out, bool *is_bad_out)
+{
+    if (bytes->used_bytes - *from < 4) { return false; }
+    uint32_t size_bytes = base_get_u32(bytes->at + *from);
+    *is_bad_out = size_bytes > FRAME_BYTES_MAX;
+    if (*is_bad_out || bytes->used_bytes - *from - 4 < size_bytes) { return false; }
+    *frame_out = base_slice_of(bytes->at + *from + 4, size_bytes);
+    *from += 4 + (size_t)size_bytes;
+    return true;
+}
+
+static void drop_front(struct stream_bytes *bytes, size_t count)
+{
+    if (count == 0) { return; }
+    memmove(bytes->at, bytes->at + count, bytes->used_bytes - count);
+    bytes->used_bytes -= count;
+}
+
+static void scratch_arena(struct check_stream *stream, struct base_arena *arena)
+{
+    base_arena_init(arena, stream->scratch, STREAM_SCRATCH_BYTES);
+}
+
+/* ---- questions ---- */
+
+static void note_deletes(struct check_stream *stream, struct base_slice body, int16_t version)
+{
+    struct base_arena arena;
+    scratch_arena(stream, &arena);
+    struct kafka_delete_topics_request request;
+    kafka_delete_topics_request_init(&request);
+    if (kafka_delete_topics_request_decode(body, version, &arena, &request) != BASE_OK) { return; }
+    for (uint32_t i = 0; i < stream->log_count; i++) {
+        struct base_slice name = base_slice_text(stream->logs[i].name);
+        for (int32_t t = 0; t < request.topics_count; t++) {
+            if (base_slice_equal(kafka_text_slice(request.topics[t].name), name)) { stream->logs[i].may_go = true; }
+        }
+        for (int32_t t = 0; t < request.topic_names_count; t++) {
+            if (base_slice_equal(kafka_text_slice(request.topic_names[t]), name)) { stream->logs[i].may_go = true; }
+        }
+    }
+    for (int32_t t = 0; t < request.topics_count; t++) { check_stream_deleting(stream, request.topics[t].topic_id); }
+}
+
+static void take_question(struct check_stream *stream, struct stream_conn *conn, struct base_slice frame)
+{
+    struct kafka_request_header header;
+    struct base_slice body;
+    if (kafka_request_open(frame, &header, &body) != BASE_OK) {
+        conn->is_ignored = true;
+        return;
+    }
+    struct stream_question question = {.correlation = header.correlation_id,
+                                       .api_key = header.request_api_key,
+                                       .version = header.request_api_version,
+                                       .acks = 0};
+    bool is_known = kafka_api_has_version(question.api_key, question.version);
+    if (is_known && question.api_key == 20) { note_deletes(stream, body, question.version); }
+    if (is_known && question.api_key == 0) {
+        struct base_arena arena;
+        scratch_arena(stream, &arena);
+        struct kafka_produce_request request;
+        kafka_produce_request_init(&request);
+        if (kafka_produce_request_decode(body, question.version, &arena, &request) != BASE_OK) {
+            conn->is_ignored = true;
+            return;
+        }
+        if (request.acks == 0) { return; } /* no answer comes */
+        question.acks = request.acks;
+    }
+    conn->questions =
+        stream__grow(conn->questions, conn->question_count, &conn->question_room, sizeof *conn->questions);
+    conn->questions[conn->question_count++] = question;
+}
+
+void stream__tap_received(struct check_stream *stream, uint32_t shard, struct port_conn id, struct base_slice bytes)
+{
+    if (bytes.size_bytes == 0) { return; }
+    struct stream_conn *conn = need_conn(stream, shard, id);
+    if (conn->is_ignored) { return; }
+    add_bytes(&conn->asked, bytes.at, bytes.size_bytes);
+    size_t from = 0;
+    struct base_slice frame;
+    bool is_bad = false;
+    while (!conn->is_ignored && next_frame(&conn->asked, &from, &frame, &is_bad)) { take_question(stream, conn, frame); }
+    if (is_bad) { conn->is_ignored = true; }
+    drop_front(&conn->asked, from);
+}
+
+/* ---- answers ---- */
+
+static void judge_produced(struct check_stream *stream, struct base_slice body, int16_t version)
+{
+    struct base_arena arena;
+    scratch_arena(stream, &arena);
+    struct kafka_produce_response response;
+    kafka_produce_response_init(&response);
+    if (kafka_produce_response_decode(body, version, &arena, &response) != BASE_OK) { return; }
+    for (int32_t t = 0; t < response.responses_count; t++) {
+        const struct kafka_produce_response_topic_produce_response *topic = &response.responses[t];
+        if (base_uuid_is_none(topic->topic_id)) { continue; } /* an old version: by name */
+        for (int32_t p = 0; p < topic->partition_responses_count; p++) {
+            const struct kafka_produce_response_partition_produce_response *part = &topic->partition_responses[p];
+            if (part->error_code != 0 || part->base_offset < 0) { continue; }
+            struct base_part id = {.topic = topic->topic_id, .index = part->index};
+            const struct stream_log *log = stream__log(stream, id);
+            stream->counts.acks_judged += 1;
+            if (part->base_offset < log->synced_end) { continue; }
+            check_breach(stream->report, "I19", "offset %" PRId64 " of %s-%" PRId32
+                         " is acknowledged, and the journal is synced up to %" PRId64, part->base_offset, log->name,
+                         part->index, log->synced_end);
+        }
+    }
+}
+
+static void take_answer(struct check_stream *stream, struct stream_conn *conn, struct base_slice frame)
+{
+    if (frame.size_bytes < 4 || conn->question_first == conn->question_count) {
+        conn->is_ignored = true;
+        return;
+    }
+    struct stream_question question = conn->questions[conn->question_first++];
+    if (conn->question_first == conn->question_count) { conn->question_first = conn->question_count = 0; }
+    if ((int32_t)base_get_u32(frame.at) != question.correlation) {
+        conn->is_ignored = true;
+        return;
+    }
+    if (question.api_key >= 0 && question.api_key < CHECK_APIS) { stream->counts.answers[question.api_key] += 1; }
+    if (question.api_key != 0 || question.acks != -1) { return; }
+    int32_t correlation;
+    struct base_slice body;
+    if (kafka_response_open(frame, 0, question.version, &correlation, &body) != BASE_OK) { return; }
+    judge_produced(stream, body, question.version);
+}
+
+void stream__tap_sent(struct check_stream *stream, uint32_t shard, const struct port_effect *send)
+{
+    struct stream_conn *conn = find_conn(stream, shard, send->conn);
+    if (conn == NULL || conn->is_ignored) { return; }
+    for (uint32_t i = 0; i < send->piece_count; i++) {
+        const struct port_piece *piece = &send->pieces[i];
+        add_bytes(&conn->answered, piece->kind == PORT_MEMORY ? piece->at : NULL, (size_t)piece->size_bytes);
+    }
+    size_t from = 0;
+    struct base_slice frame;
+    bool is_bad = false;
+    while (!conn->is_ignored && next_frame(&conn->answered, &from, &frame, &is_bad)) { take_answer(stream, conn, frame); }
+    if (is_bad) { conn->is_ignored = true; }
+    drop_front(&conn->answered, from);
+}
+
+void stream__tap_closed(struct check_stream *stream, uint32_t shard, struct port_conn id)
+{
+    struct stream_conn *conn = find_conn(stream, shard, id);
+    if (conn != NULL) { conn->is_used = false; }
+}
+
+void stream__tap_crash(struct check_stream *stream)
+{
+    for (uint32_t i = 0; i < stream->conn_count; i++) { stream->conns[i].is_used = false; }
+}
+
+void stream__tap_free(struct check_stream *stream)
+{
+    for (uint32_t i = 0; i < stream->conn_count; i++) {
+        free(stream->conns[i].asked.at);
+        free(stream->conns[i].answered.at);
+        free(stream->conns[i].questions);
+    }
+    free(stream->conns);
+}

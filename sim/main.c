@@ -1,0 +1,128 @@
+/* main.c: weir-sim: one seed, or a range of them over several processes.
+ *
+ * Room    sim.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "range.h"
+
+static const char *const usage =
+    "usage: weir-sim --seed N | --seeds A..B [options]\n"
+    "  --jobs J          processes for a range (1)\n"
+    "  --keep-going      a range goes on after a failure\n"
+    "  --set KNOB=V      a knob of the run or of the world; may be given again\n"
+    "  --trace FILE      one line per event and effect (--seed)\n"
+    "  --history FILE    what clients asked for and were told (--seed)\n"
+    "  --json            one object a line\n";
+
+static bool read_number(const char *text, int64_t *value_out)
+{
+    char *end = NULL;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (errno != 0 || end == text || *end != 0) { return false; }
+    *value_out = value;
+    return true;
+}
+
+static bool read_range(char *text, struct range_config *range)
+{
+    char *dots = strstr(text, "..");
+    if (dots == NULL) { return false; }
+    *dots = 0;
+    int64_t first, last;
+    if (!read_number(text, &first) || !read_number(dots + 2, &last) || first < 0 || last < first) { return false; }
+    range->first = (uint64_t)first;
+    range->last = (uint64_t)last;
+    range->is_range = true;
+    return true;
+}
+
+static bool read_set(char *text, struct run_config *config)
+{
+    char *equals = strchr(text, '=');
+    if (equals == NULL || config->set_count == RUN_SETS_MAX) { return false; }
+    *equals = 0;
+    struct run_set *set = &config->sets[config->set_count++];
+    set->name = text;
+    if (!read_number(equals + 1, &set->value)) { return false; }
+    if (run_knob_is_known(text)) { return true; }
+    (void)fprintf(stderr, "error: no such knob: %s\n", text); /* then we exit */
+    return false;
+}
+
+/* 0: an option without a value was taken; 1: one with a value; -1: not understood. */
+static int take_option(struct range_config *range, struct run_config *config, const char *option, char *value)
+{
+    int64_t number;
+    if (strcmp(option, "--keep-going") == 0) {
+        range->keeps_going = true;
+        return 0;
+    }
+    if (strcmp(option, "--json") == 0) {
+        range->is_json = true;
+        return 0;
+    }
+    if (value == NULL) { return -1; }
+    if (strcmp(option, "--seed") == 0) {
+        if (!read_number(value, &number) || number < 0) { return -1; }
+        range->first = range->last = (uint64_t)number;
+        range->has_seed = true;
+        return 1;
+    }
+    if (strcmp(option, "--seeds") == 0) { return read_range(value, range) ? 1 : -1; }
+    if (strcmp(option, "--set") == 0) { return read_set(value, config) ? 1 : -1; }
+    if (strcmp(option, "--jobs") == 0) {
+        if (!read_number(value, &number) || number < 1 || number > RANGE_JOBS_MAX) { return -1; }
+        range->jobs = (uint32_t)number;
+        return 1;
+    }
+    FILE **file = strcmp(option, "--trace") == 0 ? &config->trace
+                                                 : (strcmp(option, "--history") == 0 ? &config->history : NULL);
+    if (file == NULL || *file != NULL) { return -1; }
+    *file = fopen(value, "w");
+    if (*file == NULL) {
+        (void)fprintf(stderr, "error: %s: %s\n", value, strerror(errno)); /* then we exit */
+        return -1;
+    }
+    return 1;
+}
+
+static bool close_file(FILE *file)
+{
+    if (file == NULL) { return true; }
+    bool is_bad = ferror(file) != 0;
+    if (fclose(file) != 0 || is_bad) {
+        (void)fprintf(stderr, "error: a file was not written whole\n"); /* the exit code says it too */
+        return false;
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    struct range_config range = {.jobs = 1};
+    struct run_config config = {.seed = 0};
+    for (int i = 1; i < argc; i++) {
+        int taken = take_option(&range, &config, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
+        if (taken < 0) {
+            (void)fprintf(stderr, "error: %s\n%s", argv[i], usage); /* the exit code says it too */
+            return 2;
+        }
+        i += taken;
+    }
+    bool has_files = config.trace != NULL || config.history != NULL;
+    if (range.is_range == range.has_seed || (range.is_range && has_files)) {
+        (void)fputs(usage, stderr); /* the exit code says it too */
+        return 2;
+    }
+    int code = range.is_range ? range_run(&range, &config) : range_run_one(&range, &config);
+    bool is_written = close_file(config.trace);
+    is_written = close_file(config.history) && is_written;
+    return is_written ? code : 1;
+}

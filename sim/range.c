@@ -1,0 +1,327 @@
+/* range.c: see range.h. Worker w of J has the seeds first + w, first + w + J, ... and writes each result into its pipe. A worker
+ * that dies failed the seed it was at; another one goes on after that.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "range.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "wire/kafka/kafka.h"
+
+struct worker {
+    pid_t process; /* 0: done */
+    int from;      /* its pipe */
+    uint64_t next; /* the seed it is at */
+    size_t got_bytes;
+    struct run_result result; /* as far as it has come */
+};
+
+struct totals {
+    struct run_result sum;
+    uint64_t seeds, failed;
+    uint64_t *events, *crashes, *acknowledged; /* of each seed, for the medians */
+};
+
+struct pool {
+    const struct range_config *range;
+    const struct run_config *config;
+    struct worker workers[RANGE_JOBS_MAX];
+    struct totals totals;
+    bool is_ending;
+};
+
+/* ---- lines ---- */
+
+static void print_command(const struct run_config *config, uint64_t seed)
+{
+    printf("weir-sim --seed %" PRIu64, seed);
+    for (uint32_t i = 0; i < config->set_count; i++) {
+        printf(" --set %s=%" PRId64, config->sets[i].name, config->sets[i].value);
+    }
+}
+
+static void print_json_text(const char *text)
+{
+    putchar('"');
+    for (; *text != 0; text++) {
+        if (*text == '"' || *text == '\\') { putchar('\\'); }
+        if ((unsigned char)*text >= 0x20) { putchar(*text); }
+    }
+    putchar('"');
+}
+
+static void print_result(const struct range_config *range, const struct run_config *config, const struct run_result *result)
+{
+    double virtual_s = (double)result->virtual_ns / 1e9;
+    if (range->is_json) {
+        printf("{\"seed\":%" PRIu64 ",\"events\":%" PRIu64 ",\"virtual_s\":%.3f,\"hash\":\"%016" PRIx64
+               "\",\"crashes\":%" PRIu64 ",\"acknowledged\":%" PRIu64 ",\"result\":\"%s\"",
+               result->seed, result->events, virtual_s, result->hash, result->crashes, result->acknowledged,
+               result->is_ok ? "ok" : result->id);
+        if (!result->is_ok) {
+            printf(",\"what\":");
+            print_json_text(result->text);
+        }
+        printf("}\n");
+        return;
+    }
+    if (!result->is_ok) { printf("%s: %s\n", result->id, result->text); }
+    printf("seed=%" PRIu64 " events=%" PRIu64 " virtual_s=%.3f hash=%016" PRIx64 " result=%s", result->seed,
+           result->events, virtual_s, result->hash, result->is_ok ? "ok" : result->id);
+    if (!result->is_ok) {
+        printf(" repeat: ");
+        print_command(config, result->seed);
+    }
+    printf("\n");
+}
+
+int range_run_one(const struct range_config *range, const struct run_config *config)
+{
+    struct run_config one = *config;
+    one.seed = range->first;
+    struct run_result result;
+    run_seed(&one, &result);
+    print_result(range, config, &result);
+    return result.is_ok ? 0 : 1;
+}
+
+/* ---- workers ---- */
+
+static bool write_all(int to, const void *at, size_t size_bytes)
+{
+    const uint8_t *bytes = at;
+    while (size_bytes > 0) {
+        ssize_t count = write(to, bytes, size_bytes);
+        if (count < 0 && errno == EINTR) { continue; }
+        if (count <= 0) { return false; }
+        bytes += count;
+        size_bytes -= (size_t)count;
+    }
+    return true;
+}
+
+NORETURN static void work(const struct pool *pool, uint64_t first, int to)
+{
+    struct run_config config = *pool->config;
+    struct run_result result;
+    for (uint64_t seed = first; seed <= pool->range->last; seed += pool->range->jobs) {
+        config.seed = seed;
+        run_seed(&config, &result);
+        if (!write_all(to, &result, sizeof result)) { break; } /* the parent is gone, or has heard enough */
+    }
+    (void)close(to); /* the process ends */
+    exit(0);
+}
+
+static void start_worker(struct pool *pool, struct worker *worker)
+{
+    worker->process = 0;
+    worker->got_bytes = 0;
+    if (worker->next > pool->range->last || pool->is_ending) { return; }
+    int ends[2];
+    if (pipe(ends) != 0) {
+        perror("pipe");
+        exit(1);
+    }
+    (void)fflush(NULL); /* so that nothing is printed twice */
+    pid_t process = fork();
+    if (process < 0) {
+        perror("fork");
+        exit(1);
+    }
+    if (process == 0) {
+        (void)close(ends[0]); /* the parent's */
+        work(pool, worker->next, ends[1]);
+    }
+    (void)close(ends[1]); /* the child's */
+    worker->process = process;
+    worker->from = ends[0];
+}
+
+static void add(struct totals *totals, const struct run_result *result, uint64_t at)
+{
+    totals->seeds += 1;
+    totals->failed += result->is_ok ? 0 : 1;
+    totals->sum.events += result->events;
+    totals->sum.virtual_ns += result->virtual_ns;
+    totals->sum.operations += result->operations;
+    totals->sum.acks_judged += result->acks_judged;
+    for (int i = 0; i < WORLD_FAULT_COUNT; i++) { totals->sum.hits[i] += result->hits[i]; }
+    for (int i = 0; i < CHECK_APIS; i++) { totals->sum.answers[i] += result->answers[i]; }
+    for (int i = 0; i < RUN_BRANCH_COUNT; i++) { totals->sum.branches[i] += result->branches[i]; }
+    totals->events[at] = result->events;
+    totals->crashes[at] = result->crashes;
+    totals->acknowledged[at] = result->acknowledged;
+}
+
+static void take_result(struct pool *pool, const struct run_result *result)
+{
+    add(&pool->totals, result, pool->totals.seeds);
+    if (!result->is_ok) {
+        print_result(pool->range, pool->config, result);
+        if (!pool->range->keeps_going) { pool->is_ending = true; }
+    }
+    uint64_t count = pool->range->last - pool->range->first + 1;
+    if (pool->totals.seeds % 100 == 0 || pool->totals.seeds == count) {
+        (void)fprintf(stderr, "%" PRIu64 " of %" PRIu64 " seeds, %" PRIu64 " failed\n", pool->totals.seeds, count,
+                      pool->totals.failed); /* progress only */
+    }
+}
+
+static void worker_died(struct pool *pool, struct worker *worker)
+{
+    int status = 0;
+    (void)close(worker->from); /* read to its end */
+    while (waitpid(worker->process, &status, 0) < 0 && errno == EINTR) {}
+    if (worker->next <= pool->range->last && !pool->is_ending) {
+        struct run_result result = {.seed = worker->next};
+        (void)snprintf(result.id, sizeof result.id, "CRASH"); /* short */
+        (void)snprintf(result.text, sizeof result.text, "the process died: %s %d",
+                       WIFSIGNALED(status) ? "signal" : "exit code",
+                       WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status)); /* short */
+        take_result(pool, &result);
+        worker->next += pool->range->jobs;
+    }
+    start_worker(pool, worker);
+}
+
+static void hear(struct pool *pool, struct worker *worker)
+{
+    ssize_t count =
+        read(worker->from, (uint8_t *)&worker->result + worker->got_bytes, sizeof worker->result - worker->got_bytes);
+    if (count < 0 && errno == EINTR) { return; }
+    if (count <= 0) {
+        worker_died(pool, worker);
+        return;
+    }
+    worker->got_bytes += (size_t)count;
+    if (worker->got_bytes < sizeof worker->result) { return; }
+    worker->got_bytes = 0;
+    worker->next += pool->range->jobs;
+    take_result(pool, &worker->result);
+}
+
+/* ---- tables ---- */
+
+static int compare_u64(const void *a, const void *b)
+{
+    uint64_t one = *(const uint64_t *)a, two = *(const uint64_t *)b;
+    return one < two ? -1 : (one > two ? 1 : 0);
+}
+
+static uint64_t median(uint64_t *values, uint64_t count)
+{
+    qsort(values, count, sizeof *values, compare_u64);
+    return count == 0 ? 0 : values[count / 2];
+}
+
+static void print_row(bool is_json, const char *kind, const char *name, uint64_t count)
+{
+    if (is_json) {
+        printf("{\"%s\":\"%s\",\"count\":%" PRIu64 "}\n", kind, name, count);
+    } else {
+        printf("  %-8s %-24s %12" PRIu64 "%s\n", kind, name, count, count == 0 ? "  never" : "");
+    }
+}
+
+static void print_tables(const struct range_config *range, struct totals *totals)
+{
+    for (int i = 0; i < WORLD_FAULT_COUNT; i++) {
+        bool is_of_swarm = world_fault_is_in_swarm((enum world_fault)i) || i >= WORLD_KEPT_WRITE;
+        if (!is_of_swarm && totals->sum.hits[i] == 0) { continue; }
+        print_row(range->is_json, "fault", world_fault_name((enum world_fault)i), totals->sum.hits[i]);
+    }
+    for (int16_t i = 0; i < CHECK_APIS; i++) {
+        const struct kafka_api_info *info = kafka_api_info(i);
+        if (totals->sum.answers[i] == 0 || info == NULL) { continue; }
+        print_row(range->is_json, "api", info->name, totals->sum.answers[i]);
+    }
+    for (int i = 0; i < RUN_BRANCH_COUNT; i++) {
+        print_row(range->is_json, "recovery", run_branch_name((enum run_branch)i), totals->sum.branches[i]);
+    }
+    print_row(range->is_json, "median", "events", median(totals->events, totals->seeds));
+    print_row(range->is_json, "median", "crashes", median(totals->crashes, totals->seeds));
+    print_row(range->is_json, "median", "acknowledged", median(totals->acknowledged, totals->seeds));
+}
+
+static double cpu_s(void)
+{
+    double sum = 0;
+    for (int who = 0; who < 2; who++) {
+        struct rusage usage;
+        if (getrusage(who == 0 ? RUSAGE_SELF : RUSAGE_CHILDREN, &usage) != 0) { continue; }
+        sum += (double)usage.ru_utime.tv_sec + (double)usage.ru_utime.tv_usec / 1e6;
+        sum += (double)usage.ru_stime.tv_sec + (double)usage.ru_stime.tv_usec / 1e6;
+    }
+    return sum;
+}
+
+static void end_workers(struct pool *pool)
+{
+    for (uint32_t i = 0; i < pool->range->jobs; i++) {
+        struct worker *worker = &pool->workers[i];
+        if (worker->process == 0) { continue; }
+        (void)kill(worker->process, SIGKILL); /* our own child, not waited for yet */
+        (void)close(worker->from);            /* nothing more is wanted from it */
+        while (waitpid(worker->process, NULL, 0) < 0 && errno == EINTR) {}
+        worker->process = 0;
+    }
+}
+
+static uint32_t poll_workers(struct pool *pool)
+{
+    struct pollfd polls[RANGE_JOBS_MAX];
+    struct worker *polled[RANGE_JOBS_MAX];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < pool->range->jobs; i++) {
+        if (pool->workers[i].process == 0) { continue; }
+        polled[count] = &pool->workers[i];
+        polls[count++] = (struct pollfd){.fd = pool->workers[i].from, .events = POLLIN};
+    }
+    if (count == 0 || poll(polls, count, -1) < 0) { return count; }
+    for (uint32_t i = 0; i < count && !pool->is_ending; i++) {
+        if (polls[i].revents != 0) { hear(pool, polled[i]); }
+    }
+    return count;
+}
+
+int range_run(const struct range_config *range, const struct run_config *config)
+{
+    struct pool *pool = calloc(1, sizeof *pool);
+    uint64_t count = range->last - range->first + 1;
+    uint64_t *figures = calloc(3 * (size_t)count, sizeof *figures);
+    CHECK(pool != NULL && figures != NULL);
+    pool->range = range;
+    pool->config = config;
+    pool->totals = (struct totals){.events = figures, .crashes = figures + count, .acknowledged = figures + 2 * count};
+    for (uint32_t i = 0; i < range->jobs; i++) {
+        pool->workers[i].next = range->first + i;
+        start_worker(pool, &pool->workers[i]);
+    }
+    while (!pool->is_ending && poll_workers(pool) > 0) {}
+    end_workers(pool);
+    print_tables(range, &pool->totals);
+    const struct totals *totals = &pool->totals;
+    double virtual_s = (double)totals->sum.virtual_ns / 1e9;
+    if (range->is_json) {
+        printf("{\"seeds\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"events\":%" PRIu64 ",\"virtual_s\":%.1f,\"cpu_s\":%.1f}\n",
+               totals->seeds, totals->failed, totals->sum.events, virtual_s, cpu_s());
+    } else {
+        printf("seeds=%" PRIu64 " failed=%" PRIu64 " events=%" PRIu64 " virtual_s=%.1f cpu_s=%.1f\n", totals->seeds,
+               totals->failed, totals->sum.events, virtual_s, cpu_s());
+    }
+    int code = totals->failed == 0 ? 0 : 1;
+    free(figures);
+    free(pool);
+    return code;
+}

@@ -1,0 +1,411 @@
+/* run.c: see run.h. The phases.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "run__parts.h"
+
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#define DRAIN_MAX_NS   (150 * WORLD_S) /* longer than any time-out of a client */
+#define PROBE_MAX_NS   (60 * WORLD_S)
+#define START_MAX_NS   (60 * WORLD_S)
+#define VERIFY_MAX_NS  (120 * WORLD_S)
+#define QUIET_MAX_NS   (30 * WORLD_S)
+#define IDLE_NS        (3 * WORLD_S)
+#define IDLE_EVENTS_MAX 60
+
+/* A failed CHECK of the core ends the run, not the program: one run at a time in a process. */
+static sigjmp_buf panic_way_out;
+static struct run *volatile panic_run;
+
+void base_panic_host(const char *file, int line, const char *what)
+{
+    struct run *run = panic_run;
+    if (run == NULL) {
+        (void)fprintf(stderr, "CHECK failed: %s:%d: %s\n", file, line, what); /* about to abort */
+        abort();
+    }
+    uint32_t shard = 0, node = run->world == NULL ? WORLD_NONE : world_stepping(run->world, &shard);
+    run__fail(run, "CHECK", "%s:%d: %s (node %" PRId32 " shard %" PRIu32 ")", file, line, what, (int32_t)node, shard);
+    panic_run = NULL;
+    siglongjmp(panic_way_out, 1);
+}
+
+static const char *const branch_names[RUN_BRANCH_COUNT] = {
+    "crash_in_boot",  "crash_in_recovery", "crash_in_loading", "crash_in_service", "crash_in_stop",   "start_empty",
+    "start_clean",    "start_dirty",       "tail_cut",         "bytes_replayed",   "states_read",     "checkpoint",
+    "journal_rolled", "journal_trimmed",   "large_run",        "segment_rolled",   "disk_failed",     "start_refused",
+};
+const char *run_branch_name(enum run_branch branch) { return branch_names[branch]; }
+
+void run__fail(struct run *run, const char *id, const char *format, ...)
+{
+    if (run->is_failed) { return; }
+    run->is_failed = true;
+    struct run_result *result = run->result;
+    (void)snprintf(result->id, sizeof result->id, "%s", id); /* cut: every id is short */
+    va_list words;
+    va_start(words, format);
+    (void)vsnprintf(result->text, sizeof result->text, format, words); /* cut: a text is for people */
+    va_end(words);
+}
+
+/* What the world and the stream's checkers have found so far. */
+static bool is_broken(struct run *run)
+{
+    if (run->report.count > 0) { run__fail(run, run->report.breaches[0].id, "%s", run->report.breaches[0].text); }
+    const char *what = world_failure(run->world);
+    if (what != NULL) { run__fail(run, "I24", "%s", what); }
+    return run->is_failed;
+}
+
+/* Runs until `is_done` or for `limit_ns`. False: it never was. */
+static bool run_until(struct run *run, bool (*is_done)(struct run *run), uint64_t limit_ns)
+{
+    uint64_t end_ns = world_now(run->world) + limit_ns;
+    while (!is_broken(run)) {
+        if (is_done(run)) { return true; }
+        if (world_now(run->world) >= end_ns) { return false; }
+        (void)world_run(run->world, world_now(run->world) + 50 * WORLD_MS); /* is_broken looks */
+    }
+    return false;
+}
+
+static struct actor_view view_actor(const struct run *run, uint32_t at)
+{
+    struct actor_view view = {.is_quiet = true, .is_finished = true};
+    const void *machine = world_machine_at(run->world, run->actor_nodes[at], 0);
+    if (machine != NULL) { actor_view(machine, &view); }
+    return view;
+}
+
+static void tell_actors(struct run *run, enum actor_message what)
+{
+    for (uint32_t i = 0; i < run->actor_count; i++) {
+        struct port_message message = {.kind = what};
+        world_post(run->world, run->actor_nodes[i], 0, &message);
+    }
+}
+
+static void note(struct run *run, const char *what)
+{
+    struct history_op op = history_op_init(HISTORY_NOTE, "", world_now(run->world));
+    (void)snprintf(op.topic, sizeof op.topic, "%s", what); /* short */
+    history_once(&run->history, &op);
+}
+
+/* ---- conditions ---- */
+
+static bool producers_are_finished(struct run *run)
+{
+    if (world_now(run->world) < run->crash_end_ns) { return false; }
+    for (uint32_t i = 0; i < run->actor_count; i++) {
+        if (run->specs[i].role == ACTOR_PRODUCER && !view_actor(run, i).is_finished) { return false; }
+    }
+    return true;
+}
+
+static bool nothing_is_outstanding(struct run *run)
+{
+    for (uint32_t i = 0; i < run->actor_count; i++) {
+        if (view_actor(run, i).outstanding > 0) { return false; }
+    }
+    return true;
+}
+
+static bool actors_are_quiet(struct run *run)
+{
+    for (uint32_t i = 0; i < run->actor_count; i++) {
+        if (!view_actor(run, i).is_quiet) { return false; }
+    }
+    return true;
+}
+
+static bool broker_serves(struct run *run)
+{
+    if (world_node_state(run->world, run->cast.broker) == WORLD_STOPPED) { world_restart(run->world, run->cast.broker); }
+    return world_node_state(run->world, run->cast.broker) == WORLD_UP && run->is_recovered &&
+           run->states[0] == BROKER_SERVING;
+}
+
+static bool broker_is_stopped(struct run *run)
+{
+    return world_node_state(run->world, run->cast.broker) == WORLD_STOPPED;
+}
+
+static struct broker_view view_shard(const struct run *run, uint32_t shard)
+{
+    struct broker_view view = {.state = BROKER_STOPPED};
+    const void *machine = world_machine_at(run->world, run->cast.broker, shard);
+    if (machine != NULL) { broker_view(machine, &view); }
+    return view;
+}
+
+static bool broker_is_still(struct run *run)
+{
+    for (uint32_t i = 0; i < (uint32_t)run->shape.shards; i++) {
+        const void *machine = world_machine_at(run->world, run->cast.broker, i);
+        if (machine == NULL || !broker_is_quiet(machine) || view_shard(run, i).connections > 0) { return false; }
+    }
+    return true;
+}
+
+static bool verifier_is_finished(struct run *run) { return view_actor(run, run->verifier).is_finished; }
+
+/* ---- the schedule of crashes ---- */
+
+static void crash_now(void *context, struct world *world)
+{
+    struct run *run = context;
+    world_crash(world, run->cast.broker, base_prng_chance(&run->prng, 3, 4) ? WORLD_POWER : WORLD_PROCESS);
+}
+
+static void restart_now(void *context, struct world *world)
+{
+    struct run *run = context;
+    if (world_node_state(world, run->cast.broker) == WORLD_STOPPED || world_node_state(world, run->cast.broker) == WORLD_DOWN) {
+        world_restart(world, run->cast.broker);
+    }
+}
+
+static void stop_now(void *context, struct world *world)
+{
+    struct run *run = context;
+    if (world_node_state(world, run->cast.broker) == WORLD_UP) { world_stop(world, run->cast.broker); }
+}
+
+static void schedule_crashes(struct run *run)
+{
+    uint64_t span_ns = (uint64_t)run->shape.load_ms * WORLD_MS;
+    for (int64_t i = 0; i < run->shape.crashes; i++) {
+        uint64_t at_ns = 300 * WORLD_MS + base_prng_below(&run->prng, span_ns);
+        bool is_stop = base_prng_chance(&run->prng, 1, 8);
+        world_at(run->world, at_ns, is_stop ? stop_now : crash_now, run);
+        uint64_t back_ns = at_ns + (is_stop ? 800 * WORLD_MS : 0) + 1 + base_prng_below(&run->prng, 300 * WORLD_MS);
+        world_at(run->world, back_ns, restart_now, run);
+        if (base_prng_chance(&run->prng, 1, 2)) { /* again, while it recovers */
+            uint64_t again_ns = back_ns + 1 + base_prng_below(&run->prng, 40 * WORLD_MS);
+            world_at(run->world, again_ns, crash_now, run);
+            back_ns = again_ns + 1 + base_prng_below(&run->prng, 300 * WORLD_MS);
+            world_at(run->world, back_ns, restart_now, run);
+        }
+        run->crash_end_ns = base_max_u64(run->crash_end_ns, back_ns);
+    }
+}
+
+/* A disk that failed is off line until a restart: the operator's part. */
+static void restart_failed(struct run *run)
+{
+    bool is_failed = false;
+    for (uint32_t i = 0; i < (uint32_t)run->shape.shards; i++) { is_failed = is_failed || view_shard(run, i).is_disk_failed; }
+    if (!is_failed) { return; }
+    world_crash(run->world, run->cast.broker, WORLD_PROCESS);
+    world_restart(run->world, run->cast.broker);
+}
+
+/* ---- the phases ---- */
+
+static bool load_and_drain(struct run *run)
+{
+    (void)run_until(run, producers_are_finished, 40 * WORLD_S); /* faults may keep them from it */
+    world_calm(run->world);
+    tell_actors(run, ACTOR_DRAIN);
+    note(run, "calm");
+    restart_failed(run);
+    if (!run_until(run, broker_serves, START_MAX_NS)) {
+        run__fail(run, "I21", "the broker does not come back: %s", broker_state_name(run->states[0]));
+        return false;
+    }
+    restart_failed(run);
+    if (!run_until(run, nothing_is_outstanding, DRAIN_MAX_NS)) {
+        for (uint32_t i = 0; i < run->actor_count; i++) {
+            struct actor_view view = view_actor(run, i);
+            if (view.outstanding == 0) { continue; }
+            run__fail(run, "I21", "%" PRIu32 " operations of %s never end", view.outstanding, run->specs[i].name);
+        }
+        return false;
+    }
+    note(run, "probe");
+    tell_actors(run, ACTOR_PROBE);
+    (void)world_run(run->world, world_now(run->world) + 100 * WORLD_MS); /* until all were told */
+    if (!run_until(run, nothing_is_outstanding, PROBE_MAX_NS)) {
+        run__fail(run, "I21", "what is asked after the faults does not end");
+        return false;
+    }
+    return true;
+}
+
+static bool close_actors(struct run *run)
+{
+    tell_actors(run, ACTOR_CLOSE);
+    (void)world_run(run->world, world_now(run->world) + 100 * WORLD_MS); /* until all were told */
+    if (!run_until(run, actors_are_quiet, QUIET_MAX_NS)) {
+        run__fail(run, "I21", "the clients' connections do not end");
+        return false;
+    }
+    if (!run_until(run, broker_is_still, QUIET_MAX_NS)) {
+        for (uint32_t i = 0; i < (uint32_t)run->shape.shards; i++) {
+            struct broker_view view = view_shard(run, i);
+            const void *machine = world_machine_at(run->world, run->cast.broker, i);
+            if (machine != NULL && broker_is_quiet(machine) && view.connections == 0) { continue; }
+            run__fail(run, "I25", "shard %" PRIu32 " does not come to rest: %" PRIu32 " connections, %" PRIu32
+                      " requests, %" PRIu32 " parked", i, view.connections, view.requests, view.parked);
+        }
+        return false;
+    }
+    return true;
+}
+
+static bool stop_broker(struct run *run)
+{
+    world_stop(run->world, run->cast.broker);
+    if (run_until(run, broker_is_stopped, START_MAX_NS)) { return true; }
+    run__fail(run, "I21", "the broker does not stop: %s", broker_state_name(run->states[0]));
+    return false;
+}
+
+static bool restart(struct run *run)
+{
+    if (run->shape.clean_stop != 0) {
+        if (!stop_broker(run)) { return false; }
+    } else {
+        world_crash(run->world, run->cast.broker, WORLD_POWER);
+    }
+    (void)world_run(run->world, world_now(run->world) + 10 * WORLD_MS); /* is_broken looks */
+    world_restart(run->world, run->cast.broker);
+    if (run_until(run, broker_serves, START_MAX_NS)) { return true; }
+    run__fail(run, "I21", "the broker does not start: %s", broker_state_name(run->states[0]));
+    return false;
+}
+
+static bool verify(struct run *run)
+{
+    note(run, "final");
+    world_restart(run->world, run->actor_nodes[run->verifier]);
+    if (run_until(run, verifier_is_finished, VERIFY_MAX_NS)) { return true; }
+    run__fail(run, "I21", "the final reader does not get to the end of everything");
+    return false;
+}
+
+static uint64_t sum_evaluated(const struct run *run, uint64_t *done_out, uint32_t *parked_out)
+{
+    uint64_t evaluated = 0;
+    *done_out = 0;
+    *parked_out = 0;
+    for (uint32_t i = 0; i < (uint32_t)run->shape.shards; i++) {
+        struct broker_view view = view_shard(run, i);
+        evaluated += view.fetches_evaluated;
+        *done_out += view.requests_done;
+        *parked_out += view.parked;
+    }
+    return evaluated;
+}
+
+/* The final reader waits at every end. In each of three spans shorter than its wait: no request was answered means nothing was
+ * looked at; and never much of anything. */
+static bool idle(struct run *run)
+{
+    (void)world_run(run->world, world_now(run->world) + 500 * WORLD_MS); /* is_broken looks */
+    for (int i = 0; i < 3; i++) {
+        uint64_t done_before, done_after;
+        uint32_t parked_before, parked_after;
+        uint64_t evaluated_before = sum_evaluated(run, &done_before, &parked_before);
+        uint64_t events_before = run->broker_events;
+        (void)world_run(run->world, world_now(run->world) + IDLE_NS); /* as above */
+        uint64_t evaluated_after = sum_evaluated(run, &done_after, &parked_after);
+        uint64_t events = run->broker_events - events_before;
+        bool is_waiting = parked_before > 0 && parked_before == parked_after && done_before == done_after;
+        if (is_waiting && evaluated_after != evaluated_before) {
+            run__fail(run, "I21", "a parked fetch was looked at %" PRIu64 " times while nothing happened",
+                      evaluated_after - evaluated_before);
+        }
+        if (is_waiting && events > (uint64_t)run->shape.shards * 6) {
+            run__fail(run, "I21", "%" PRIu64 " events in %d s while a fetch was parked", events, (int)(IDLE_NS / WORLD_S));
+        }
+        if (events > IDLE_EVENTS_MAX * (uint64_t)run->shape.shards) {
+            run__fail(run, "I21", "%" PRIu64 " events in %d s of idleness", events, (int)(IDLE_NS / WORLD_S));
+        }
+    }
+    return !is_broken(run);
+}
+
+static void go(struct run *run)
+{
+    if (!load_and_drain(run) || !close_actors(run) || !restart(run)) { return; }
+    if (!verify(run) || !idle(run) || !close_actors(run)) { return; }
+    if (!stop_broker(run)) { return; }
+    struct check_report *report = &run->report;
+    judge_history(&run->history, report);
+    (void)is_broken(run); /* keeps what was found */
+}
+
+static void on_read(void *context, struct base_part part, int64_t offset)
+{
+    struct run *run = context;
+    check_stream_read(run->stream, part, offset);
+}
+
+static void begin(struct run *run, const struct world_knobs *knobs)
+{
+    const struct run_config *config = run->config;
+    run->world = world_create(config->seed, knobs);
+    if (config->trace != NULL) { world_trace_to(run->world, config->trace); }
+    run->stream = check_stream_create(&run->report);
+    run->cast = (struct actor_cast){
+        .world = run->world, .history = &run->history, .port = NODE_PORT, .context = run, .on_read = on_read};
+    node_init(&run->node, (uint32_t)run->shape.step_max);
+    run__observe(run);
+    run->cast.broker = world_add_node(run->world, &(struct world_node_spec){.machine = &node_machine,
+                                                                            .context = &run->node,
+                                                                            .shard_count = (uint32_t)run->shape.shards,
+                                                                            .disk_count = 1,
+                                                                            .region_bytes = NODE_REGION_BYTES});
+    run__add_actors(run);
+    schedule_crashes(run);
+}
+
+static void end(struct run *run)
+{
+    struct run_result *result = run->result;
+    result->is_ok = !run->is_failed;
+    result->acknowledged = run->cast.acknowledged;
+    result->operations = run->history.op_count;
+    if (run->config->history != NULL) { history_write(&run->history, run->config->history); }
+    if (run->world != NULL) {
+        result->events = world_events(run->world);
+        result->virtual_ns = world_now(run->world);
+        result->hash = world_hash(run->world);
+        for (int i = 0; i < WORLD_FAULT_COUNT; i++) { result->hits[i] = world_hits(run->world, (enum world_fault)i); }
+        world_destroy(run->world);
+    }
+    if (run->stream != NULL) {
+        const struct check_stream_counts *counts = check_stream_counts(run->stream);
+        memcpy(result->answers, counts->answers, sizeof result->answers);
+        result->acks_judged = counts->acks_judged;
+        check_stream_destroy(run->stream);
+    }
+    history_free(&run->history);
+}
+
+void run_seed(const struct run_config *config, struct run_result *result_out)
+{
+    *result_out = (struct run_result){.seed = config->seed};
+    struct run *run = calloc(1, sizeof *run);
+    CHECK(run != NULL);
+    run->config = config;
+    run->result = result_out;
+    base_prng_init(&run->prng, config->seed, UINT64_C(0x73696d)); /* "sim" */
+    struct world_knobs knobs;
+    run__shape_draw(run, &knobs);
+    panic_run = run;
+    if (sigsetjmp(panic_way_out, 0) == 0) {
+        begin(run, &knobs);
+        go(run);
+    }
+    panic_run = NULL;
+    end(run);
+    free(run);
+}

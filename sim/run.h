@@ -1,0 +1,85 @@
+/* run.h: one seed: a broker, its clients, its disasters, and what the checkers say.
+ *
+ * Room    sim. Prints nothing, writes to the files it is given only.
+ *
+ * THE PHASES OF A RUN
+ *   load      topics are made, producers, consumers, an admin and rude clients at work; faults by the swarm, crashes by schedule
+ *   drain     world_calm: faults stop, nothing new is begun, everything outstanding must end (I21)
+ *   probe     what is asked now must succeed (I21)
+ *   restart   connections go, everything must be back (I25); a clean stop or a power cut, and a start
+ *   verify    a reader reads all there is, asks for topics and offsets
+ *   idle      its fetches are parked: nothing may happen (I21)
+ *   end       connections go, everything must be back (I25), the broker stops
+ *   judge     the history as a whole
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef SIM_RUN_H
+#define SIM_RUN_H
+
+#include <stdio.h>
+
+#include "sim/check/stream.h"
+#include "sim/world/world.h"
+
+#define RUN_SETS_MAX 64
+
+struct run_set {
+    const char *name;
+    int64_t value;
+};
+
+struct run_config {
+    uint64_t seed;
+    struct run_set sets[RUN_SETS_MAX]; /* knobs of the world, or of the run (run_knob_is_known) */
+    uint32_t set_count;
+    FILE *trace;   /* NULL: none */
+    FILE *history; /* NULL: none */
+};
+
+enum run_branch { /* what a start or an end met: the broker's recovery */
+    RUN_CRASH_IN_BOOT = 0,
+    RUN_CRASH_IN_RECOVERY,
+    RUN_CRASH_IN_LOADING,
+    RUN_CRASH_IN_SERVICE,
+    RUN_CRASH_IN_STOP,
+    RUN_START_EMPTY,     /* nothing there yet */
+    RUN_START_CLEAN,     /* after a clean stop */
+    RUN_START_DIRTY,
+    RUN_TAIL_CUT,        /* a segment was truncated while recovering */
+    RUN_BYTES_REPLAYED,  /* bytes were written into a segment while recovering */
+    RUN_STATES_READ,     /* a checkpoint was read */
+    RUN_CHECKPOINT,      /* a checkpoint was written while serving */
+    RUN_JOURNAL_ROLLED,  /* a journal file was begun while serving */
+    RUN_JOURNAL_TRIMMED, /* one was dropped */
+    RUN_LARGE_RUN,       /* a segment was synced in its own file */
+    RUN_SEGMENT_ROLLED,
+    RUN_DISK_FAILED,     /* off line until a restart */
+    RUN_START_REFUSED,   /* a start ended in STOPPED */
+    RUN_BRANCH_COUNT
+};
+const char *run_branch_name(enum run_branch branch);
+
+struct run_result {
+    uint64_t seed;
+    bool is_ok;
+    char id[8]; /* I4, I21, CHECK, ... */
+    char text[512];
+    uint64_t events;
+    uint64_t virtual_ns;
+    uint64_t hash;
+    uint64_t crashes;
+    uint64_t starts;
+    uint64_t acknowledged; /* records, acks=all */
+    uint64_t operations;
+    uint64_t hits[WORLD_FAULT_COUNT];
+    uint64_t answers[CHECK_APIS];
+    uint64_t branches[RUN_BRANCH_COUNT];
+    uint64_t acks_judged;
+};
+
+/* True for a knob of the run, or of the world. */
+bool run_knob_is_known(const char *name);
+void run_seed(const struct run_config *config, struct run_result *result_out);
+
+#endif

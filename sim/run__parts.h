@@ -1,0 +1,51 @@
+/* run__parts.h: a run while it goes on.
+ *
+ * Room    sim, private.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef RUN_PARTS_H
+#define RUN_PARTS_H
+
+#include "node.h"
+#include "run.h"
+#include "sim/actor/actor.h"
+#include "sim/check/judge.h"
+
+#define RUN_ACTORS_MAX 16
+
+struct run_shape { /* drawn from the seed; each may be set */
+    int64_t shards, step_max, topics, partitions_max, producers, consumers, rudes;
+    int64_t records, value_bytes_max, pause_max_ms, crashes, load_ms, segment_bytes, io_errors, clean_stop;
+};
+
+struct run {
+    const struct run_config *config;
+    struct run_result *result;
+    struct run_shape shape;
+    struct base_prng prng;
+    struct world *world;
+    struct node node;
+    struct check_stream *stream;
+    struct check_report report;
+    struct history history;
+    struct actor_cast cast;
+    struct actor_spec specs[RUN_ACTORS_MAX];
+    uint32_t actor_nodes[RUN_ACTORS_MAX];
+    uint32_t actor_count;
+    uint32_t verifier; /* its index */
+    uint64_t crash_end_ns; /* when the last scheduled one is over */
+    bool is_failed;
+    /* of this boot */
+    enum broker_state states[WORLD_SHARDS_MAX];
+    bool is_recovered;
+    bool was_clean;
+    uint64_t broker_events;
+};
+
+void run__shape_draw(struct run *run, struct world_knobs *knobs);
+void run__add_actors(struct run *run);
+void run__observe(struct run *run);
+void run__fail(struct run *run, const char *id, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+#endif

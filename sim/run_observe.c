@@ -1,0 +1,135 @@
+/* run_observe.c: see run.h. What is watched while a run goes on: the node's stream, its logs, the branches of recovery.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "run__parts.h"
+
+static bool has_part(struct base_slice text, const char *part)
+{
+    return text.size_bytes > 0 && memmem(text.at, text.size_bytes, part, strlen(part)) != NULL;
+}
+
+static void on_event(void *context, uint32_t node, uint32_t shard, const struct port_event *event, struct base_slice payload,
+                     const void *machine)
+{
+    (void)machine;
+    struct run *run = context;
+    if (node != run->cast.broker) { return; }
+    run->broker_events += 1;
+    check_stream_event(run->stream, shard, event, payload);
+}
+
+static bool is_serving(const struct run *run, uint32_t shard) { return run->states[shard] >= BROKER_SERVING; }
+
+static void note_disk_effect(struct run *run, uint32_t shard, const struct port_effect *effect)
+{
+    uint64_t *branches = run->result->branches;
+    bool is_log = has_part(effect->path, ".log");
+    bool is_journal = has_part(effect->path, "weir-journal/");
+    bool is_create = effect->kind == PORT_OPEN && (effect->flags & PORT_OPEN_CREATE) != 0;
+    if (is_serving(run, shard)) {
+        if (is_create && is_log && !has_part(effect->path, "/00000000000000000000.log")) { branches[RUN_SEGMENT_ROLLED] += 1; }
+        if (is_create && is_journal && has_part(effect->path, ".wj")) { branches[RUN_JOURNAL_ROLLED] += 1; }
+        if (effect->kind == PORT_UNLINK && is_journal) { branches[RUN_JOURNAL_TRIMMED] += 1; }
+        return;
+    }
+    if (effect->kind == PORT_TRUNCATE) { branches[RUN_TAIL_CUT] += 1; }
+    if (effect->kind == PORT_WRITE && effect->token >> 56 == 0x50) { branches[RUN_BYTES_REPLAYED] += 1; }
+}
+
+static void on_effect(void *context, uint32_t node, uint32_t shard, const struct port_effect *effect)
+{
+    struct run *run = context;
+    if (node != run->cast.broker) { return; }
+    note_disk_effect(run, shard, effect);
+    check_stream_effect(run->stream, shard, effect);
+}
+
+static void look_at_logs(struct run *run, uint32_t shard, const struct broker *broker)
+{
+    struct broker_log_view view;
+    for (uint32_t cursor = 0; broker_each_log(broker, &cursor, &view);) {
+        struct check_log log = {.id = view.id,
+                                .topic = view.topic,
+                                .offset_start = view.offset_start,
+                                .offset_end = view.offset_end,
+                                .watermark = view.watermark,
+                                .is_failed = view.is_failed || view.is_damaged};
+        check_stream_log(run->stream, &log, is_serving(run, shard));
+    }
+}
+
+static void on_step(void *context, uint32_t node, uint32_t shard, const struct port_out *out, const void *machine)
+{
+    (void)out;
+    struct run *run = context;
+    if (node != run->cast.broker) { return; }
+    const struct broker *broker = machine;
+    struct broker_view view;
+    broker_view(broker, &view);
+    if (view.state == BROKER_STOPPED && run->states[shard] < BROKER_SERVING && shard == 0) {
+        run->result->branches[RUN_START_REFUSED] += 1;
+    }
+    run->states[shard] = view.state;
+    if (view.is_disk_failed && shard == 0) { run->result->branches[RUN_DISK_FAILED] = 1; }
+    if (view.state == BROKER_SERVING) { look_at_logs(run, shard, broker); }
+    if (run->is_recovered) { return; }
+    for (uint32_t i = 0; i < (uint32_t)run->shape.shards; i++) {
+        if (run->states[i] != BROKER_SERVING) { return; }
+    }
+    run->is_recovered = true;
+    run->result->branches[run->result->starts == 1 ? RUN_START_EMPTY : run->was_clean ? RUN_START_CLEAN : RUN_START_DIRTY] += 1;
+    check_stream_recovered(run->stream);
+}
+
+static void on_boot(void *context, uint32_t node)
+{
+    struct run *run = context;
+    if (node != run->cast.broker) { return; }
+    for (uint32_t i = 0; i < WORLD_SHARDS_MAX; i++) { run->states[i] = BROKER_BOOT; }
+    run->is_recovered = false;
+    run->result->starts += 1;
+    if (run->result->starts == 1) { return; }
+    struct history_op op = history_op_init(HISTORY_NOTE, "", world_now(run->world));
+    memcpy(op.topic, "restart", sizeof "restart");
+    history_once(&run->history, &op);
+}
+
+static void on_crash(void *context, uint32_t node, enum world_crash kind)
+{
+    struct run *run = context;
+    if (node != run->cast.broker) { return; }
+    static const enum run_branch branches[] = {
+        [BROKER_BOOT] = RUN_CRASH_IN_BOOT,        [BROKER_RECOVERING] = RUN_CRASH_IN_RECOVERY,
+        [BROKER_LOADING] = RUN_CRASH_IN_LOADING,  [BROKER_SERVING] = RUN_CRASH_IN_SERVICE,
+        [BROKER_DRAINING] = RUN_CRASH_IN_STOP,    [BROKER_CHECKPOINTING] = RUN_CRASH_IN_STOP,
+        [BROKER_CLOSING] = RUN_CRASH_IN_STOP,     [BROKER_STOPPED] = RUN_CRASH_IN_STOP,
+    };
+    run->result->branches[branches[run->states[0]]] += 1;
+    run->result->crashes += 1;
+    run->was_clean = false;
+    check_stream_crash(run->stream, kind == WORLD_POWER ? CHECK_POWER : CHECK_PROCESS);
+    struct history_op op = history_op_init(HISTORY_NOTE, "", world_now(run->world));
+    memcpy(op.topic, "crash", sizeof "crash");
+    op.count = kind == WORLD_POWER ? 1 : 2;
+    history_once(&run->history, &op);
+}
+
+static void on_stopped(void *context, uint32_t node)
+{
+    struct run *run = context;
+    if (node != run->cast.broker) { return; }
+    run->was_clean = run->is_recovered;
+    check_stream_crash(run->stream, CHECK_STOPPED);
+}
+
+void run__observe(struct run *run)
+{
+    world_observe(run->world, &(struct world_observer){.context = run,
+                                                       .on_event = on_event,
+                                                       .on_effect = on_effect,
+                                                       .on_step = on_step,
+                                                       .on_boot = on_boot,
+                                                       .on_crash = on_crash,
+                                                       .on_stopped = on_stopped});
+}

@@ -1,0 +1,163 @@
+/* run_shape.c: see run.h. What a seed makes of a run: its shape, its knobs, its actors.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "run__parts.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+
+static const struct {
+    const char *name;
+    size_t at;
+} shape_knobs[] = {
+    {"shards", offsetof(struct run_shape, shards)},
+    {"step_max", offsetof(struct run_shape, step_max)},
+    {"topics", offsetof(struct run_shape, topics)},
+    {"partitions_max", offsetof(struct run_shape, partitions_max)},
+    {"producers", offsetof(struct run_shape, producers)},
+    {"consumers", offsetof(struct run_shape, consumers)},
+    {"rudes", offsetof(struct run_shape, rudes)},
+    {"records", offsetof(struct run_shape, records)},
+    {"value_bytes_max", offsetof(struct run_shape, value_bytes_max)},
+    {"pause_max_ms", offsetof(struct run_shape, pause_max_ms)},
+    {"crashes", offsetof(struct run_shape, crashes)},
+    {"load_ms", offsetof(struct run_shape, load_ms)},
+    {"segment_bytes", offsetof(struct run_shape, segment_bytes)},
+    {"io_errors", offsetof(struct run_shape, io_errors)},
+    {"clean_stop", offsetof(struct run_shape, clean_stop)},
+};
+
+static int64_t *shape_at(struct run_shape *shape, const char *name)
+{
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(shape_knobs); i++) {
+        if (strcmp(shape_knobs[i].name, name) == 0) { return (int64_t *)(void *)((uint8_t *)shape + shape_knobs[i].at); }
+    }
+    return NULL;
+}
+
+bool run_knob_is_known(const char *name)
+{
+    struct run_shape shape;
+    struct world_knobs knobs;
+    world_knobs_default(&knobs);
+    return shape_at(&shape, name) != NULL || world_knobs_set(&knobs, name, 0);
+}
+
+static int64_t draw(struct run *run, int64_t from, int64_t to)
+{
+    return from + (int64_t)base_prng_below(&run->prng, (uint64_t)(to - from + 1));
+}
+
+/* Errors of the disk that a broker may answer by going off line. */
+static void without_io_errors(struct world_knobs *knobs)
+{
+    static const enum world_fault faults[] = {WORLD_DISK_EIO_READ, WORLD_DISK_EIO_WRITE,  WORLD_DISK_EIO_SYNC,
+                                              WORLD_DISK_EIO_BACK, WORLD_DISK_EIO_NAME,   WORLD_DISK_EIO_LIST,
+                                              WORLD_DISK_NO_SPACE, WORLD_DISK_NO_HANDLES};
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(faults); i++) { knobs->rate_ppm[faults[i]] = 0; }
+}
+
+void run__shape_draw(struct run *run, struct world_knobs *knobs)
+{
+    const struct run_config *config = run->config;
+    run->shape = (struct run_shape){
+        .shards = draw(run, 1, 3),
+        .step_max = base_prng_chance(&run->prng, 1, 10) ? 1 : draw(run, 4, 64),
+        .topics = draw(run, 2, 5),
+        .partitions_max = draw(run, 1, 4),
+        .producers = draw(run, 3, 5),
+        .consumers = draw(run, 1, 3),
+        .rudes = draw(run, 0, 1),
+        .records = draw(run, 900, 1300),
+        .value_bytes_max = base_prng_chance(&run->prng, 1, 2) ? 3000 : draw(run, 6000, 20000),
+        .pause_max_ms = draw(run, 50, 200),
+        .crashes = draw(run, 3, 6),
+        .load_ms = draw(run, 5000, 9000),
+        .segment_bytes = base_prng_chance(&run->prng, 1, 2) ? 0 : draw(run, 14, 64) * 1024,
+        .io_errors = 0,
+        .clean_stop = draw(run, 0, 1),
+    };
+    world_knobs_swarm(knobs, config->seed);
+    knobs->restart_delay_max_ns = 400 * WORLD_MS;
+    for (uint32_t i = 0; i < config->set_count; i++) {
+        int64_t *at = shape_at(&run->shape, config->sets[i].name);
+        if (at != NULL) { *at = config->sets[i].value; }
+    }
+    if (run->shape.io_errors == 0) { without_io_errors(knobs); }
+    for (uint32_t i = 0; i < config->set_count; i++) {
+        if (shape_at(&run->shape, config->sets[i].name) != NULL) { continue; }
+        bool is_known = world_knobs_set(knobs, config->sets[i].name, config->sets[i].value);
+        CHECK(is_known); /* the command line has looked */
+    }
+}
+
+static void make_topics(struct run *run)
+{
+    struct actor_cast *cast = &run->cast;
+    cast->topic_count = (uint32_t)base_min_u64((uint64_t)run->shape.topics, ACTOR_TOPICS_MAX);
+    for (uint32_t i = 0; i < cast->topic_count; i++) {
+        struct actor_topic *topic = &cast->topics[i];
+        topic->is_stable = i == 0 || draw(run, 0, 2) > 0;
+        (void)snprintf(topic->name, sizeof topic->name, "%s%" PRIu32, topic->is_stable ? "t" : "x", i); /* short */
+        topic->partition_count = (int32_t)draw(run, 1, run->shape.partitions_max);
+    }
+}
+
+static struct actor_spec *add_actor(struct run *run, enum actor_role role, char letter)
+{
+    CHECK(run->actor_count < RUN_ACTORS_MAX);
+    struct actor_spec *spec = &run->specs[run->actor_count++];
+    *spec = (struct actor_spec){.cast = &run->cast,
+                                .role = role,
+                                .number = run->actor_count,
+                                .value_bytes_max = (uint32_t)run->shape.value_bytes_max,
+                                .pause_max_ns = (uint64_t)run->shape.pause_max_ms * WORLD_MS,
+                                .acks = CLIENT_ACKS_ALL,
+                                .idempotence = CLIENT_NOT_IDEMPOTENT,
+                                .is_by_name = draw(run, 0, 1) == 1};
+    (void)snprintf(spec->name, sizeof spec->name, "%c%u", letter, (unsigned)spec->number % 100u); /* short */
+    return spec;
+}
+
+static void make_producer(struct run *run, uint32_t at, uint32_t count)
+{
+    struct actor_spec *spec = add_actor(run, ACTOR_PRODUCER, 'p');
+    static const enum client_acks others[] = {CLIENT_ACKS_ALL, CLIENT_ACKS_NONE, CLIENT_ACKS_LEADER};
+    spec->wanted = (uint32_t)((uint64_t)run->shape.records / count);
+    if (at == 0 || draw(run, 0, 2) > 0) {
+        spec->idempotence = CLIENT_IDEMPOTENT;
+    } else if (at > 1) {
+        spec->acks = others[draw(run, 0, 2)];
+        if (spec->acks != CLIENT_ACKS_ALL) { spec->wanted /= 3; }
+    }
+    spec->compression = draw(run, 0, 1) == 0 ? CODEC_NONE : (enum codec_kind)draw(run, 0, CODEC_KIND_COUNT - 1);
+    spec->linger_ms = draw(run, 0, 1) == 0 ? 0 : (uint64_t)draw(run, 1, 30);
+}
+
+static void add_node(struct run *run, uint32_t at, bool is_down)
+{
+    run->actor_nodes[at] = world_add_node(run->world, &(struct world_node_spec){.machine = &actor_machine,
+                                                                                .context = &run->specs[at],
+                                                                                .shard_count = 1,
+                                                                                .region_bytes = ACTOR_REGION_BYTES,
+                                                                                .is_down = is_down});
+}
+
+void run__add_actors(struct run *run)
+{
+    make_topics(run);
+    struct actor_spec *admin = add_actor(run, ACTOR_ADMIN, 'a');
+    admin->wanted = 30;
+    uint32_t producers = (uint32_t)base_min_u64((uint64_t)run->shape.producers, 6);
+    for (uint32_t i = 0; i < producers; i++) { make_producer(run, i, producers); }
+    for (uint32_t i = 0; i < (uint32_t)base_min_u64((uint64_t)run->shape.consumers, 4); i++) {
+        (void)add_actor(run, ACTOR_CONSUMER, 'c'); /* nothing more to say about it */
+    }
+    for (uint32_t i = 0; i < (uint32_t)base_min_u64((uint64_t)run->shape.rudes, 2); i++) {
+        (void)add_actor(run, ACTOR_RUDE, 'r'); /* as above */
+    }
+    run->verifier = run->actor_count;
+    (void)add_actor(run, ACTOR_VERIFIER, 'v'); /* as above */
+    for (uint32_t i = 0; i < run->actor_count; i++) { add_node(run, i, i == run->verifier); }
+}
