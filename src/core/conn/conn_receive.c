@@ -268,7 +268,7 @@ bool conn__receive_some(struct conns *conns, struct port_out *out, struct conn_o
     }
     link = base_list_first(&conns->to_parse);
     if (link != NULL) {
-        has_request = has_request && base_list_is_empty(&conns->for_requests);
+        CHECK(!has_request || base_list_is_empty(&conns->for_requests)); /* those in line have been before */
         bool has_pages = base_list_is_empty(&conns->for_pages);
         *is_item_out = cut(conns, BASE_ITEM(link, struct conn__conn, line), has_request, has_pages, out, item_out);
         return true;

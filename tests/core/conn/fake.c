@@ -114,6 +114,34 @@ void peer_sends_frame(struct fake *fake, uint32_t peer, const char *words)
     peer_sends(fake, peer, words, strlen(words));
 }
 
+static void trace(struct fake *fake, const char *who, const char *what, struct port_conn conn, uint64_t number)
+{
+    if (!fake->is_tracing) { return; }
+    struct base_text line;
+    size_t used = strlen(fake->trace);
+    base_text_init(&line, fake->trace + used, sizeof fake->trace - used);
+    base_text_add(&line, "t=");
+    base_text_add_i64(&line, (int64_t)fake->now_ns);
+    base_text_add(&line, who);
+    base_text_add(&line, what);
+    if (conn.generation != 0) {
+        base_text_add(&line, " conn ");
+        base_text_add_i64(&line, conn.slot);
+        base_text_add(&line, ".");
+        base_text_add_i64(&line, conn.generation);
+    }
+    base_text_add(&line, " ");
+    base_text_add_i64(&line, (int64_t)number);
+    base_text_add(&line, "\n");
+    assert_false(line.is_cut);
+}
+
+static void trace_out(struct fake *fake, const struct conn_out *item)
+{
+    static const char *const names[] = {"listening", "request", "sent", "gone", "stopped"};
+    trace(fake, " tells ", names[item->kind], item->conn, item->kind == CONN_OUT_REQUEST ? item->frame_bytes : 0);
+}
+
 /* What the last call emitted goes to the pending ones; then the broker's hand pulls. */
 static void take_effects(struct fake *fake)
 {
@@ -136,6 +164,8 @@ static void take_effects(struct fake *fake)
         if (effect->kind == PORT_RECV || effect->kind == PORT_SEND || effect->kind == PORT_CLOSE) {
             assert_non_null(peer_of(fake, effect->conn));
         }
+        uint64_t number = effect->kind == PORT_SEND ? effect->piece_count : effect->size_bytes;
+        trace(fake, " asks ", port_effect_name(effect->kind), effect->conn, number);
         fake->pending[fake->pending_count] = *effect;
         fake->pending_count += 1;
     }
@@ -148,10 +178,11 @@ void fake_collect(struct fake *fake)
     bool wants_continue;
     do {
         uint32_t polls = 0;
-        while (fake->max_polls_a_step == 0 || polls < fake->max_polls_a_step) {
+        while (!fake->is_busy && (fake->max_polls_a_step == 0 || polls < fake->max_polls_a_step)) {
             struct conn_out item;
             if (!conn_poll(fake->conns, &fake->out, &item)) { break; }
             assert_true(fake->outs_count < OUTS_MAX);
+            trace_out(fake, &item);
             fake->outs[fake->outs_count] = item;
             fake->outs_count += 1;
             polls += 1;

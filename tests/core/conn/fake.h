@@ -65,7 +65,10 @@ struct fake {
     struct conn_out outs[OUTS_MAX];
     uint32_t outs_count;
     uint32_t max_polls_a_step; /* 0: until false */
-    uint32_t effects_room;     /* of each step; 0: all */
+    bool is_busy;              /* the broker's hand does not poll */
+    char trace[8192];          /* effects and outs, one a line, when is_tracing */
+    bool is_tracing;
+    uint32_t effects_room; /* of each step; 0: all */
 };
 
 struct fake *given_fake(const struct conn_config *config, size_t pages_bytes);

@@ -639,6 +639,85 @@ static void a_broken_send_closes_the_connection(void **state)
     fake_end(fake);
 }
 
+static void a_block_that_the_host_receives_into_is_kept_until_it_says_so(void **state)
+{
+    (void)state;
+    struct fake *fake = given_usual();
+    uint32_t peer = fake_dial(fake);
+    peer_sends_frame(fake, peer, "whole");
+    peer_sends(fake, peer, "\0\0\0\7part", 8);
+    fake_run(fake);
+    fake_echo(fake, request_number(fake, 0));
+    assert_int_equal(base_pages_block_count(fake->pages), 1);
+    conn_close(fake->conns, request_number(fake, 0)->conn, &fake->out);
+    assert_int_equal(base_pages_block_count(fake->pages), 1);
+    fake_run(fake);
+    assert_int_equal(base_pages_block_count(fake->pages), 0);
+    assert_true(conn_is_quiet(fake->conns));
+    fake_end(fake);
+}
+
+static void a_slot_is_used_again_only_after_the_broker_knows_it_is_gone(void **state)
+{
+    (void)state;
+    struct conn_config config = usual_config();
+    config.conns_max = 1;
+    struct fake *fake = given_listening(&config);
+    uint32_t peer = fake_dial(fake);
+    uint32_t next = fake_dial(fake);
+    fake_run(fake);
+    fake->is_busy = true;
+    fake->peers[peer].is_reset = true;
+    fake_run(fake);
+    assert_true(fake->peers[peer].is_closed);
+    assert_false(fake->peers[next].is_accepted);
+    fake->is_busy = false;
+    fake_run(fake);
+    assert_int_equal(fake_count(fake, CONN_OUT_GONE), 1);
+    assert_true(fake->peers[next].is_accepted);
+    fake_end(fake);
+}
+
+/* One story as a reviewer can read it: two pipelined requests, answered the other way round, then the peer ends. */
+static void a_story_reads_as_expected(void **state)
+{
+    (void)state;
+    struct conn_config config = usual_config();
+    struct fake *fake = given_fake(&config, 4 * MIB);
+    fake->is_tracing = true;
+    fake_listen(fake);
+    uint32_t peer = fake_dial(fake);
+    fake->now_ns = 10;
+    peer_sends_frame(fake, peer, "one");
+    peer_sends_frame(fake, peer, "second");
+    fake_run(fake);
+    fake->now_ns = 20;
+    fake_echo(fake, request_number(fake, 1));
+    fake_run(fake);
+    fake->now_ns = 30;
+    fake_echo(fake, request_number(fake, 0));
+    fake_run(fake);
+    fake->now_ns = 40;
+    fake->peers[peer].is_ended = true;
+    fake_run(fake);
+    assert_string_equal(fake->trace, "t=1 asks LISTEN 0\n"
+                                     "t=1 tells listening 0\n"
+                                     "t=1 asks ACCEPT conn 100.1 0\n"
+                                     "t=10 asks RECV conn 100.1 0\n"
+                                     "t=10 asks ACCEPT conn 101.1 0\n"
+                                     "t=10 asks RECV conn 100.1 4080\n"
+                                     "t=10 tells request conn 100.1 3\n"
+                                     "t=10 tells request conn 100.1 6\n"
+                                     "t=10 asks RECV conn 100.1 0\n"
+                                     "t=30 asks SEND conn 100.1 2\n"
+                                     "t=30 tells sent 0\n"
+                                     "t=30 tells sent 0\n"
+                                     "t=40 asks RECV conn 100.1 4080\n"
+                                     "t=40 tells gone conn 100.1 0\n"
+                                     "t=40 asks CLOSE conn 100.1 0\n");
+    fake_end(fake);
+}
+
 static void no_more_than_conns_max_are_accepted_and_a_free_slot_takes_the_next(void **state)
 {
     (void)state;
@@ -812,6 +891,9 @@ int main(void)
         cmocka_unit_test(closing_kills_what_was_not_sent),
         cmocka_unit_test(closing_after_answers_lets_them_leave_first),
         cmocka_unit_test(a_broken_send_closes_the_connection),
+        cmocka_unit_test(a_block_that_the_host_receives_into_is_kept_until_it_says_so),
+        cmocka_unit_test(a_slot_is_used_again_only_after_the_broker_knows_it_is_gone),
+        cmocka_unit_test(a_story_reads_as_expected),
         cmocka_unit_test(no_more_than_conns_max_are_accepted_and_a_free_slot_takes_the_next),
         cmocka_unit_test(a_failed_accept_is_tried_again_after_a_while),
         cmocka_unit_test(stopping_lets_answers_in_flight_leave),

@@ -17,6 +17,7 @@
 #include "wire/kafka/describe_configs.h"
 #include "wire/kafka/incremental_alter_configs.h"
 #include "wire/kafka/init_producer_id.h"
+#include "wire/kafka/metadata_records.h"
 
 #define MIB       ((size_t)1 << 20)
 #define ANSWERS   64
@@ -341,6 +342,21 @@ static void waiting_requests_are_one_proposal_but_for_those_that_touch_the_same_
                      KAFKA_ERROR_TOPIC_ALREADY_EXISTS);
     assert_int_equal(((const struct kafka_create_topics_response *)answer_of(colliding))->topics[0].error_code,
                      KAFKA_ERROR_INVALID_TOPIC_EXCEPTION);
+}
+
+static void a_dry_run_keeps_nobody_waiting(void **state)
+{
+    (void)state;
+    given_node();
+    struct kafka_create_topics_request *dry = create_named("a");
+    dry->validate_only = true;
+    (void)submit(CONTROLLER_CREATE_TOPICS, 7, create_named("z"));
+    (void)submit(CONTROLLER_CREATE_TOPICS, 7, dry);
+    (void)submit(CONTROLLER_CREATE_TOPICS, 7, create_named("a"));
+    pull();
+    assert_int_equal(desk->proposal.records_count, 4);
+    commit();
+    assert_non_null(topic("a"));
 }
 
 static void a_request_past_requests_max_is_refused_at_the_door(void **state)
@@ -957,6 +973,69 @@ static void replicas_are_spread_over_the_brokers(void **state)
     for (size_t i = 1; i <= 3; i++) { assert_int_equal(leads[i], 10); }
 }
 
+static enum base_rc apply(uint8_t type, int16_t version, enum kafka_message kind, const void *message)
+{
+    static _Alignas(16) uint8_t scratch_memory[1 << 16];
+    uint8_t bytes[512] = {1, type, (uint8_t)version};
+    struct base_arena scratch;
+    struct kafka_writer writer;
+    kafka_writer_init(&writer, bytes + 3, sizeof bytes - 3);
+    assert_int_equal(kafka_encode(kind, message, version, &writer), BASE_OK);
+    base_arena_init(&scratch, scratch_memory, sizeof scratch_memory);
+    return controller_apply(desk->image, base_slice_of(bytes, 3 + writer.used_bytes), &scratch);
+}
+
+static void changes_of_partitions_and_nodes_are_applied_as_kafka_does(void **state)
+{
+    (void)state;
+    given_node();
+    given_topic("a", 1);
+    const struct metadata_partition *partition = metadata_partition(desk->image, topic("a"), 0);
+    struct kafka_partition_change_record change;
+    kafka_partition_change_record_init(&change);
+    change.partition_id = 0;
+    change.topic_id = topic("a")->id;
+    change.leader = -1;
+    assert_int_equal(apply(5, 1, KAFKA_MESSAGE_PARTITION_CHANGE_RECORD, &change), BASE_OK);
+    assert_int_equal(partition->leader, -1);
+    assert_int_equal(partition->leader_epoch, 1);
+    assert_int_equal(partition->partition_epoch, 1);
+    int32_t isr[] = {1, 2};
+    change.leader = -2; /* as it was */
+    change.isr = isr;
+    change.isr_count = 2;
+    assert_int_equal(apply(5, 1, KAFKA_MESSAGE_PARTITION_CHANGE_RECORD, &change), BASE_OK);
+    assert_int_equal(partition->leader_epoch, 1);
+    assert_int_equal(partition->partition_epoch, 2);
+    assert_int_equal(partition->isr_count, 2);
+    change.partition_id = 7;
+    assert_int_equal(apply(5, 1, KAFKA_MESSAGE_PARTITION_CHANGE_RECORD, &change), BASE_BAD);
+    struct kafka_fence_broker_record fence = {.id = 1, .epoch = metadata_broker(desk->image, 1)->epoch};
+    assert_int_equal(apply(7, 0, KAFKA_MESSAGE_FENCE_BROKER_RECORD, &fence), BASE_OK);
+    assert_true(metadata_broker(desk->image, 1)->is_fenced);
+    expect_refused(create_named("b"), KAFKA_ERROR_INVALID_REPLICATION_FACTOR,
+                   "Unable to replicate the partition 1 time(s): All brokers are currently fenced or in controlled "
+                   "shutdown.");
+    struct kafka_unfence_broker_record unfence = {.id = 1, .epoch = fence.epoch};
+    assert_int_equal(apply(8, 0, KAFKA_MESSAGE_UNFENCE_BROKER_RECORD, &unfence), BASE_OK);
+    assert_false(metadata_broker(desk->image, 1)->is_fenced);
+    unfence.epoch += 1;
+    assert_int_equal(apply(8, 0, KAFKA_MESSAGE_UNFENCE_BROKER_RECORD, &unfence), BASE_BAD);
+}
+
+static void an_overlong_varint_is_no_record(void **state)
+{
+    (void)state;
+    given_node();
+    uint8_t memory[64];
+    struct base_arena scratch;
+    base_arena_init(&scratch, memory, sizeof memory);
+    const uint8_t overlong[] = {0x81, 0x80, 0x80, 0x80, 0x10, 20, 0, 0}; /* 2^32 + 1 is not frame version 1 */
+    const uint8_t no_op[] = {1, 20, 0, 0};
+    assert_int_equal(controller_apply(desk->image, base_slice_of(overlong, sizeof overlong), &scratch), BASE_BAD);
+    assert_int_equal(controller_apply(desk->image, base_slice_of(no_op, sizeof no_op), &scratch), BASE_OK);
+}
+
 /* Each byte of a real log changed or cut: applied or refused, never a crash. */
 static void damaged_records_are_refused_or_applied_but_never_more(void **state)
 {
@@ -990,6 +1069,9 @@ int main(void)
         cmocka_unit_test(a_topic_shows_only_once_its_records_are_committed),
         cmocka_unit_test(a_failed_proposal_changes_nothing_and_says_so_from_then_on),
         cmocka_unit_test(waiting_requests_are_one_proposal_but_for_those_that_touch_the_same_name),
+        cmocka_unit_test(a_dry_run_keeps_nobody_waiting),
+        cmocka_unit_test(changes_of_partitions_and_nodes_are_applied_as_kafka_does),
+        cmocka_unit_test(an_overlong_varint_is_no_record),
         cmocka_unit_test(a_request_past_requests_max_is_refused_at_the_door),
         cmocka_unit_test(without_pages_a_round_waits),
         cmocka_unit_test(an_answer_that_finds_no_memory_does_nothing),

@@ -427,6 +427,20 @@ static void the_value_in_force_is_the_topics_then_the_nodes_then_the_default(voi
     assert_null(metadata_broker_value(metadata, text("nope")).at);
 }
 
+static void the_finer_synonym_wins_in_any_order_and_minus_one_has_no_unit(void **state)
+{
+    (void)state;
+    struct metadata_config config = usual();
+    const struct metadata_pair pairs[] = {{text("log.roll.ms"), text("44")},
+                                          {text("log.roll.hours"), text("3")},
+                                          {text("log.retention.hours"), text("-1")}};
+    config.broker_values = pairs;
+    config.broker_values_count = BASE_ARRAY_COUNT(pairs);
+    struct metadata *metadata = given_image_with(0, &config);
+    expect_in_force(metadata, NULL, METADATA_SEGMENT_MS, "44", 44, METADATA_SOURCE_STATIC);
+    expect_in_force(metadata, NULL, METADATA_RETENTION_MS, "-1", -1, METADATA_SOURCE_STATIC);
+}
+
 static void a_broker_value_is_judged_under_its_own_name(void **state)
 {
     (void)state;
@@ -462,6 +476,7 @@ int main(void)
         cmocka_unit_test(every_row_of_the_table_is_whole_and_in_order),
         cmocka_unit_test(values_are_judged_in_kafkas_words),
         cmocka_unit_test(the_value_in_force_is_the_topics_then_the_nodes_then_the_default),
+        cmocka_unit_test(the_finer_synonym_wins_in_any_order_and_minus_one_has_no_unit),
         cmocka_unit_test(a_broker_value_is_judged_under_its_own_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

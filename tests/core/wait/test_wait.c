@@ -157,6 +157,34 @@ static void in_a_place_the_smaller_offset_is_first_and_then_the_older(void **sta
     expect_none_due(wait);
 }
 
+static void a_place_marked_first_is_emptied_before_the_next(void **state)
+{
+    (void)state;
+    struct wait *wait = given_wait();
+    for (uint64_t token = 1; token <= 4; token++) {
+        park(wait, token, UINT64_MAX);
+        watch(wait, token, token <= 2 ? 9 : 0, (int64_t)token);
+    }
+    wait_advance(wait, 9, 100);
+    wait_advance(wait, 0, 100);
+    for (uint64_t token = 1; token <= 4; token++) { expect_due(wait, token, WAIT_REACHED); }
+}
+
+static void a_disturbance_after_a_watermark_is_what_they_hear_of(void **state)
+{
+    (void)state;
+    struct wait *wait = given_wait();
+    const int64_t offsets[] = {1, 8, INT64_MAX};
+    for (uint64_t i = 0; i < 3; i++) {
+        park(wait, i + 1, UINT64_MAX);
+        watch(wait, i + 1, 0, offsets[i]);
+    }
+    wait_advance(wait, 0, 5);
+    wait_disturb(wait, 0);
+    wait_advance(wait, 0, 6); /* takes nothing back */
+    for (uint64_t token = 1; token <= 3; token++) { expect_due(wait, token, WAIT_DISTURBED); }
+}
+
 static void no_room_is_said_before_anything_has_changed(void **state)
 {
     (void)state;
@@ -324,6 +352,8 @@ int main(void)
         cmocka_unit_test(one_of_many_watches_is_enough_and_the_others_go),
         cmocka_unit_test(a_cancelled_one_is_never_handed_out),
         cmocka_unit_test(in_a_place_the_smaller_offset_is_first_and_then_the_older),
+        cmocka_unit_test(a_place_marked_first_is_emptied_before_the_next),
+        cmocka_unit_test(a_disturbance_after_a_watermark_is_what_they_hear_of),
         cmocka_unit_test(no_room_is_said_before_anything_has_changed),
         cmocka_unit_test(an_arena_too_small_is_full_at_every_size),
         cmocka_unit_test(ten_thousand_waiters_are_woken_a_portion_at_a_time),
