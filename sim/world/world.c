@@ -772,7 +772,8 @@ static void calm_node(struct world *world, struct node *node)
 {
     memset(node->is_blocked_to, 0, WORLD_NODES_MAX / 8 + 1);
     for (uint32_t i = 0; i < node->spec.disk_count; i++) { node->disks[i].stalled_until_ns = 0; }
-    if (node->state == WORLD_DOWN && node->boot_count > 0) { boot(world, node); }
+    if (node->boot_count == 0) { return; } /* it was never up: world_restart's business */
+    if (node->state == WORLD_DOWN) { boot(world, node); }
     for (uint32_t i = 0; i < node->spec.shard_count; i++) {
         node->shards[i].free_at_ns =
             base_min_u64(node->shards[i].free_at_ns, world->now_ns + world->knobs.step_cost_max_ns);

@@ -360,7 +360,8 @@ static enum base_rc create_services(struct broker *broker, struct base_arena *ar
                                      .entries_max = base_min_u64(runs_max, 8192) > 64
                                                         ? (uint32_t)base_min_u64(runs_max, 8192)
                                                         : 64,
-                                     .group_bytes_max = 1 << 20,
+                                     .group_bytes_max =
+                                         (uint32_t)base_min_u64(1 << 20, config->journal_file_bytes / 2),
                                      .file_bytes = config->journal_file_bytes,
                                      .bytes_max = config->journal_bytes_max,
                                      .step_max = config->step_max,
