@@ -18,6 +18,7 @@
 
 #define SETTINGS_BYTES   ((size_t)4 << 20)
 #define WARNINGS_BYTES   65536
+#define PATIENCE_S       10 /* beyond weir.shutdown.timeout.ms */
 #define FDS_RESERVED     64 /* of the process: loops, disks, lock, standard streams */
 #define FDS_OF_SHARD     16
 #define CONNECTIONS_MANY 16384 /* of a shard, unless max.connections asks for more: tables cost memory */
@@ -48,20 +49,36 @@ struct serve {
 /* A signal handler reaches nothing else. */
 static struct host *volatile signal_host;
 static volatile sig_atomic_t signal_count;
+static unsigned signal_patience_s; /* set before the handler is */
+
+/* The broker bounds its own stop. Should that fail, the process ends all the same, and says so. */
+static void on_alarm(int number)
+{
+    static const char words[] = "error: the broker did not stop in time; the next start recovers\n";
+    (void)number;
+    ssize_t written = write(STDERR_FILENO, words, sizeof words - 1);
+    (void)written; /* nowhere left to report to */
+    _exit(APP_FAILED);
+}
 
 static void on_signal(int number)
 {
     (void)number;
     signal_count += 1;
     if (signal_count > 1) { _exit(APP_DONE); }
+    (void)alarm(signal_patience_s); /* there was none before */
     if (signal_host != NULL) { host_stop(signal_host); }
 }
 
-static void watch_signals(struct host *host)
+static void watch_signals(struct host *host, uint64_t shutdown_ms)
 {
     signal_host = host;
+    signal_patience_s = (unsigned)base_min_u64(shutdown_ms / 1000, 86400) + PATIENCE_S;
     struct sigaction action = {.sa_handler = on_signal};
+    struct sigaction late = {.sa_handler = on_alarm};
     sigemptyset(&action.sa_mask);
+    sigemptyset(&late.sa_mask);
+    (void)sigaction(SIGALRM, &late, NULL);   /* can't fail with these numbers */
     (void)sigaction(SIGTERM, &action, NULL); /* can't fail with these numbers */
     (void)sigaction(SIGINT, &action, NULL);
 }
@@ -307,8 +324,9 @@ static int run(struct serve *serve)
     };
     char why[HOST_WHY_BYTES];
     if (host_create(&host_config, &serve->host, why) != PORT_OK) { return app_error(NULL, "%s", why); }
-    watch_signals(serve->host);
+    watch_signals(serve->host, config->shutdown_ms);
     host_run(serve->host);
+    (void)alarm(0); /* stopped in time */
     signal_host = NULL;
     host_destroy(serve->host);
     bool is_failed = false;

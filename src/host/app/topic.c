@@ -141,7 +141,11 @@ static void begin_delete(struct app_command *command)
 
 static void on_deleted(struct app_command *command, const struct kafka_delete_topics_response *answer)
 {
+    const struct topic_command *own = command->own;
     int code = APP_DONE;
+    if (answer->responses_count != (int32_t)own->name_count) {
+        code = app_error("UNKNOWN_SERVER_ERROR", "the broker's answer is not about the topics that were named");
+    }
     for (int32_t i = 0; i < answer->responses_count; i++) {
         const struct kafka_delete_topics_response_deletable_topic_result *result = &answer->responses[i];
         struct base_slice name = kafka_text_slice(result->name);
