@@ -56,7 +56,7 @@ void wait_cancel(struct wait *wait, uint64_t token);
  * be handed out, too (look again, park again). */
 MUST_USE
 bool wait_next_due(struct wait *wait, uint64_t *token_out, enum wait_why *why_out);
-/* The earliest deadline of a parked one that is not due yet; UINT64_MAX: none. */
+/* The earliest deadline of all that are parked, those due but not pulled included; UINT64_MAX: none. */
 uint64_t wait_next_deadline_ns(const struct wait *wait);
 
 bool wait_is_parked(const struct wait *wait, uint64_t token);
