@@ -75,7 +75,8 @@ static bool make_place(struct journal *journal, uint64_t bytes, struct port_out 
     uint64_t offset = journal->end % journal->file_bytes;
     bool fits = offset + bytes + JOURNAL__FREE_BYTES <= journal->file_bytes;
     uint64_t position = fits ? journal->end : (journal->current_number + 1) * journal->file_bytes;
-    if (position + bytes - journal->begin > journal->limit_bytes) {
+    /* On the way to a stop no checkpoint may come any more: what waits goes beyond the limit. */
+    if (position + bytes - journal->begin > journal->limit_bytes && !journal->wants_stop) {
         journal->is_checkpoint_wanted = true;
         return false;
     }

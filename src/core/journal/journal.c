@@ -163,6 +163,8 @@ static void stop_if_done(struct journal *journal, struct port_out *out)
     if (journal->state == JOURNAL__LOADING) { journal__load_end(journal, PORT_CLOSED); }
     bool has_never_begun = journal->state == JOURNAL__REPLAYED && journal->queue_gathered == journal->queue_tail;
     if (journal->state == JOURNAL__REPLAYED && !has_never_begun) { journal->state = JOURNAL__READY; }
+    /* Nobody waits for room on the disk at a stop: what has no place fails. */
+    if (journal->files.is_short && journal->files.is_urgent) { journal__fail(journal, PORT_NO_SPACE); }
     if (!journal__append_is_idle(journal) || journal->ck.stage != JOURNAL__CK_IDLE) { return; }
     bool is_open = false;
     for (uint32_t i = 0; i < JOURNAL_FILES; i++) {

@@ -318,6 +318,14 @@ uint64_t expect_recovers(const struct fake_disk *disk, const struct journal_conf
         came = host->replayed[host->replayed_count - 1];
     }
     uint32_t effects = (uint32_t)host->disk->done_count;
+    /* A crash after it changes nothing either: what was cut does not come back. */
+    for (uint32_t keep = FAKE_KEEP_NOTHING; keep <= FAKE_KEEP_ALL; keep++) {
+        struct host *next = host_make(fake_disk_crash(host->disk, (enum fake_keep)keep, 0, 0, false), config);
+        next->checks_durable = false;
+        host_start(next);
+        expect_one(next, came, came);
+        fake_disk_free(host_free(next));
+    }
     fake_disk_free(host_free(host));
     /* A crash in the middle of that recovery changes nothing of what the next one gives. */
     for (uint32_t cut = 1 + effects / 3; cut < effects; cut += 1 + effects / 3) {

@@ -381,6 +381,25 @@ static void a_stop_writes_and_syncs_what_waits(void **state)
     end(host);
 }
 
+static void a_stop_waits_for_nobody_to_make_room(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    for (int is_disk_full = 0; is_disk_full < 2; is_disk_full++) {
+        struct host *host = given_journal(&config);
+        if (is_disk_full == 1) { host->disk->room_bytes = fake_disk_used(host->disk) + 1000; }
+        while (host->acked == host->appended) {
+            assert_true(host_append(host, 20000));
+            host_run(host);
+        }
+        host_stop(host);
+        assert_true(host->is_stopped);
+        assert_int_equal(host->acked + host->failed, host->appended);
+        assert_int_equal(host->failed, is_disk_full);
+        end(host);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -400,6 +419,7 @@ int main(void)
         cmocka_unit_test(create_needs_its_arena_and_start_its_pages),
         cmocka_unit_test(entries_without_bytes_and_with_none_come_back_as_they_were),
         cmocka_unit_test(a_stop_writes_and_syncs_what_waits),
+        cmocka_unit_test(a_stop_waits_for_nobody_to_make_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -202,6 +202,77 @@ static void trimmed_files_whose_checkpoint_is_lost_are_damage(void **state)
     end(host);
 }
 
+/* The end record of an older checkpoint may stand just behind what a torn newer one wrote over it. */
+static void an_end_record_of_an_older_checkpoint_ends_no_newer_one(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    struct host *host = given_journal(&config);
+    append(host, 1, 200);
+    host_checkpoint(host, false); /* b, one state */
+    append(host, 1, 200);
+    host_checkpoint(host, false); /* a */
+    append(host, 1, 200);
+    base_put_u64(host->state_bytes, 3);
+    assert_true(journal_checkpoint_begin(host->journal, &host->out)); /* b again: would have two states */
+    assert_int_equal(journal_checkpoint_add(host->journal, base_slice_of(host->state_bytes, 8), 1, &host->out),
+                     BASE_OK);
+    host_turn(host);
+    host_run(host);
+    assert_int_equal(host->states_written, 3);
+    struct host *again = given_recovered(copy_of(host->disk), &config);
+    assert_int_equal(again->state, 2);
+    assert_int_equal(again->replayed_count, 1);
+    end(again);
+    end(host);
+}
+
+static void a_checkpoint_waits_for_what_was_under_way_when_it_began(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    struct host *host = given_journal(&config);
+    assert_true(host_append(host, 100));
+    host_turn(host);
+    assert_true(host_do(host)); /* its sync is asked */
+    assert_true(journal_checkpoint_begin(host->journal, &host->out));
+    journal_checkpoint_end(host->journal, false, &host->out);
+    host_turn(host);
+    while (host->disk->queue_count > 1) { /* everything but that sync */
+        struct port_event event;
+        assert_true(fake_disk_do_at(host->disk, 1, &event));
+        event.now_ns = host->now.now_ns;
+        journal_done(host->journal, &event, &host->out);
+        host_turn(host);
+    }
+    assert_false(host->is_checkpointed);
+    host_run(host);
+    assert_int_equal(host->acked, 1);
+    assert_true(host->is_checkpointed);
+    end(host);
+}
+
+static void files_beyond_a_lowered_limit_go(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    config.bytes_max = 4u << 20;
+    struct host *host = given_journal(&config);
+    append(host, 100, 15000);
+    struct fake_disk *disk = host_free(host);
+    memset(disk->open, 0, sizeof disk->open); /* the process ended */
+    assert_true(fake_disk_used(disk) > 1500000);
+    config.bytes_max = 8 * config.file_bytes;
+    host = given_recovered(disk, &config);
+    assert_int_equal(host->replayed_count, 100);
+    host->appended = host->acked = 100;
+    host_checkpoint(host, false);
+    append(host, 1, 100);
+    assert_true(fake_disk_used(host->disk) <= config.bytes_max + 8192);
+    (void)expect_recovers(host->disk, &config, 101, 101);
+    end(host);
+}
+
 static void a_full_disk_fails_a_checkpoint_and_nothing_else(void **state)
 {
     (void)state;
@@ -330,6 +401,9 @@ int main(void)
         cmocka_unit_test(a_bad_newest_checkpoint_gives_way_to_the_one_before),
         cmocka_unit_test(two_bad_checkpoints_are_damage_and_never_an_empty_start),
         cmocka_unit_test(trimmed_files_whose_checkpoint_is_lost_are_damage),
+        cmocka_unit_test(an_end_record_of_an_older_checkpoint_ends_no_newer_one),
+        cmocka_unit_test(a_checkpoint_waits_for_what_was_under_way_when_it_began),
+        cmocka_unit_test(files_beyond_a_lowered_limit_go),
         cmocka_unit_test(a_full_disk_fails_a_checkpoint_and_nothing_else),
         cmocka_unit_test(more_states_than_fit_are_refused_and_all_come_back_in_order),
         cmocka_unit_test(a_checkpoint_that_fails_to_sync_takes_the_disk_off_line),

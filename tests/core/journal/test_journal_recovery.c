@@ -417,6 +417,57 @@ static void a_crash_at_any_effect_loses_no_acknowledged_entry(void **state)
     assert_true(crashes > 1000);
 }
 
+/* Appends go on while a checkpoint is written, over several files; what it frees is used again at once. */
+static struct host *busy_story(const struct journal_config *config, uint64_t effects)
+{
+    struct host *host = host_make(fake_disk_make(), config);
+    host->effects_max = effects;
+    host_start(host);
+    for (uint32_t round = 0; round < 4 && host->is_replayed && !host->is_cut_off; round++) {
+        uint8_t bytes[8];
+        for (uint32_t i = 0; i < 6; i++) {
+            (void)host_append(host, 15000);
+            host_run(host);
+        }
+        if (host->is_cut_off) { break; }
+        base_put_u64(bytes, host->acked);
+        assert_true(journal_checkpoint_begin(host->journal, &host->out));
+        for (uint32_t i = 0; i < 8; i++) {
+            (void)host_append(host, 15000);
+            host_run(host);
+        }
+        if (host->is_cut_off) { break; }
+        assert_int_equal(journal_checkpoint_add(host->journal, base_slice_of(bytes, 8), 1, &host->out), BASE_OK);
+        host_turn(host);
+        host_run(host);
+        if (host->is_cut_off) { break; }
+        journal_checkpoint_end(host->journal, false, &host->out);
+        host_turn(host);
+        host_run(host);
+    }
+    return host;
+}
+
+static void a_crash_at_any_effect_of_a_busy_checkpoint_loses_nothing(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    config.step_max = 1000;
+    config.bytes_max = 8 * config.file_bytes;
+    for (uint64_t effects = 1;; effects++) {
+        struct host *host = busy_story(&config, effects);
+        assert_int_equal(host->not_durable, 0);
+        bool is_over = !host->is_cut_off;
+        for (uint32_t keep = FAKE_KEEP_NOTHING; keep <= FAKE_KEEP_ALL; keep++) {
+            struct fake_disk *after = fake_disk_crash(host->disk, (enum fake_keep)keep, 0, 0, effects % 2 == 0);
+            (void)expect_recovers(after, &config, host->acked, host->appended);
+            fake_disk_free(after);
+        }
+        end(host);
+        if (is_over) { break; }
+    }
+}
+
 static void many_lives_in_a_row_lose_nothing(void **state)
 {
     (void)state;
@@ -509,6 +560,7 @@ int main(void)
         cmocka_unit_test(a_missing_file_of_the_chain_is_damage_and_an_unknown_one_is_left_alone),
         cmocka_unit_test(unreadable_is_not_taken_for_torn),
         cmocka_unit_test(a_crash_at_any_effect_loses_no_acknowledged_entry),
+        cmocka_unit_test(a_crash_at_any_effect_of_a_busy_checkpoint_loses_nothing),
         cmocka_unit_test(many_lives_in_a_row_lose_nothing),
         cmocka_unit_test(what_only_the_page_cache_held_is_made_durable_before_it_counts),
     };
