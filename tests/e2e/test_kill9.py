@@ -130,7 +130,8 @@ def values(whole, count):
         at += 1
         varint()
         varint()
-        at += max(0, varint())
+        size = varint()
+        at += max(0, size)
         size = varint()
         yield whole[at:at + size]
         at = stop

@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that goes between shards, from many connections at once: for the thread sanitizer, and needs no client."""
+
+import sys
+import threading
+
+import harness
+import wire
+from harness import Broker, check, equal
+
+PARTITIONS = 12
+WRITERS = 6
+ROUNDS = 30
+
+
+def test_many_connections_over_three_shards():
+    with Broker(3, name="threads") as broker:
+        with wire.Conn(broker.host, broker.port) as conn:
+            for name in ("a", "b"):
+                equal(conn.create_topic(name, PARTITIONS)[0], 0, f"create {name}")
+        failures = []
+        is_over = threading.Event()
+
+        def guard(run):
+            def guarded(*args):
+                try:
+                    run(*args)
+                except BaseException as error:  # pylint: disable=broad-except
+                    failures.append(error)
+            return guarded
+
+        @guard
+        def write(index):
+            with wire.Conn(broker.host, broker.port, 120) as conn:
+                for i in range(ROUNDS):
+                    topic = "ab"[(index + i) % 2]
+                    size = 100000 if i % 10 == 9 else 50
+                    parts = {p: wire.batch([b"%d %d " % (index, i) + b"." * size]) for p in range(index % 2, PARTITIONS, 1 + i % 3)}
+                    for where, (error, _) in conn.produce(topic, parts, acks=(-1, 1)[i % 2]).items():
+                        equal(error, 0, f"produce to {where}")
+
+        @guard
+        def read(index):
+            offsets = {p: 0 for p in range(PARTITIONS)}
+            topic = "ab"[index % 2]
+            with wire.Conn(broker.host, broker.port, 120) as conn:
+                while not is_over.is_set():
+                    error, parts = conn.fetch(topic, offsets, wait_ms=50, min_bytes=100000)
+                    equal(error, 0, "fetch")
+                    for (_, p), (code, _, data) in parts.items():
+                        equal(code, 0, f"fetch of {topic}-{p}")
+                        for base, last, _, _, _ in wire.batches(data):
+                            equal(base, offsets[p], f"{topic}-{p}: offset")
+                            offsets[p] = last + 1
+
+        @guard
+        def churn():
+            for i in range(10):
+                with wire.Conn(broker.host, broker.port, 120) as conn:
+                    name = f"short-{i}"
+                    equal(conn.create_topic(name, 5)[0], 0, f"create {name}")
+                    conn.produce(name, {p: wire.batch([b"x"]) for p in range(5)})
+                    conn.metadata(None)
+                    equal(conn.delete_topic(name), 0, f"delete {name}")
+
+        writers = [threading.Thread(target=write, args=(i,)) for i in range(WRITERS)] + [threading.Thread(target=churn)]
+        readers = [threading.Thread(target=read, args=(i,)) for i in range(4)]
+        for thread in writers + readers:
+            thread.start()
+        for thread in writers:
+            thread.join()
+        is_over.set()
+        for thread in readers:
+            thread.join()
+        if failures:
+            raise failures[0]
+        with wire.Conn(broker.host, broker.port, 120) as conn:
+            for topic in "ab":
+                conn.produce(topic, {p: wire.batch([b"last"]) for p in range(PARTITIONS)})  # all before it is visible then
+                ends = {p: end for p, (_, _, end) in conn.list_offsets(topic, {p: -1 for p in range(PARTITIONS)}).items()}
+                total = 0
+                for p, end in ends.items():
+                    total += sum(count for _, _, _, count, _ in conn.read_all(topic, p, end))
+                check(total == sum(ends.values()) and total > 0, f"{topic}: {total} records of {sum(ends.values())}")
+        broker.stop(120)
+
+
+if __name__ == "__main__":
+    sys.exit(harness.main(globals()))
