@@ -339,7 +339,8 @@ static enum base_rc create_image(struct broker *broker, struct base_arena *arena
     for (uint32_t i = 0; i < config->pair_count; i++) {
         pairs[i] = (struct metadata_pair){.name = config->pairs[i].name, .value = config->pairs[i].value};
     }
-    struct metadata_config image = {.topics_max = config->topics_max,
+    struct metadata_config image = {.node_id = config->node_id,
+                                    .topics_max = config->topics_max,
                                     .partitions_max = config->partitions_max,
                                     .brokers_max = 16,
                                     .configs_max = 4 * config->topics_max + 64,
@@ -360,8 +361,7 @@ static enum base_rc create_services(struct broker *broker, struct base_arena *ar
                                      .entries_max = base_min_u64(runs_max, 8192) > 64
                                                         ? (uint32_t)base_min_u64(runs_max, 8192)
                                                         : 64,
-                                     .group_bytes_max =
-                                         (uint32_t)base_min_u64(1 << 20, config->journal_file_bytes / 2),
+                                     .group_bytes_max = (uint32_t)base_min_u64(1 << 20, config->journal_file_bytes / 2),
                                      .file_bytes = config->journal_file_bytes,
                                      .bytes_max = config->journal_bytes_max,
                                      .step_max = config->step_max,

@@ -235,7 +235,8 @@ static enum base_rc decode_in(struct broker *broker, struct request *request, si
     if (!request_reserve(broker, request, arena_bytes)) { return BASE_FULL; }
     request->decoded = base_arena_take(&request->arena, kafka_message_struct_bytes(message));
     if (request->decoded == NULL) { return BASE_FULL; }
-    size_t used_bytes; /* what follows is left unread, as Kafka does: librdkafka 2.16 pads a Metadata request for all topics */
+    size_t
+        used_bytes; /* what follows is left unread, as Kafka does: librdkafka 2.16 pads a Metadata request for all topics */
     return kafka_decode_front(message, request->body, request->version, &request->arena, request->decoded, &used_bytes);
 }
 

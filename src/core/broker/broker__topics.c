@@ -366,8 +366,7 @@ static void begin_control(struct broker *broker, struct request *request, enum c
     }
     struct control_loan *loan = base_arena_take_array(&request->arena, 1, sizeof *loan);
     CHECK(loan != NULL);
-    loan->request =
-        (struct controller_request){.kind = kind, .version = request->version, .request = request->decoded};
+    loan->request = (struct controller_request){.kind = kind, .version = request->version, .request = request->decoded};
     request_control(broker, request, loan, out);
 }
 

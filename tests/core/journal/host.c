@@ -319,16 +319,16 @@ uint64_t expect_recovers(const struct fake_disk *disk, const struct journal_conf
     }
     uint32_t effects = (uint32_t)host->disk->done_count;
     /* A crash after it changes nothing either: what was cut does not come back. */
-    for (uint32_t keep = FAKE_KEEP_NOTHING; keep <= FAKE_KEEP_ALL; keep++) {
-        struct host *next = host_make(fake_disk_crash(host->disk, (enum fake_keep)keep, 0, 0, false), config);
-        next->checks_durable = false;
-        host_start(next);
-        expect_one(next, came, came);
-        fake_disk_free(host_free(next));
-    }
+    struct host *next = host_make(fake_disk_crash(host->disk, FAKE_KEEP_NOTHING, 0, 0, false), config);
+    next->checks_durable = false;
+    host_start(next);
+    expect_one(next, came, came);
+    fake_disk_free(host_free(next));
     fake_disk_free(host_free(host));
     /* A crash in the middle of that recovery changes nothing of what the next one gives. */
-    for (uint32_t cut = 1 + effects / 3; cut < effects; cut += 1 + effects / 3) {
+    static uint32_t turn; /* another place in each call */
+    turn += 1;
+    for (uint32_t cut = 1 + turn * 7 % effects; cut < effects; cut += effects) {
         host = host_make(fake_disk_crash(disk, FAKE_KEEP_ALL, 0, 0, true), config);
         host->checks_durable = false;
         host->effects_max = cut;
