@@ -204,7 +204,10 @@ static void fill(struct world *world, struct input *input)
         case 4: {
             struct file *file = target(world, take(input, 1));
             size_t size_bytes = take(input, 3) % FILE_ROOM;
-            if (file != NULL) { file->size_bytes = size_bytes; }
+            if (file != NULL) {
+                file->size_bytes = size_bytes;
+                memset(file->bytes + size_bytes, 0, FILE_ROOM - size_bytes); /* past the end a file is zeros */
+            }
             break;
         }
         default: break;
