@@ -293,7 +293,7 @@ static uint32_t power_of_two_at_least(uint64_t n)
 static struct sizes sizes_of(const struct broker_config *config, size_t region_bytes)
 {
     uint64_t requests = base_min_u64(base_max_u64(region_bytes / (64 << 10), 128), 16384);
-    uint64_t parts = base_min_u64(base_max_u64(region_bytes / (16 << 10), 512), 8192);
+    uint64_t parts = base_min_u64(base_max_u64(region_bytes / (64 << 10), 512), 8192);
     return (struct sizes){.requests = (uint32_t)requests,
                           .parts = (uint32_t)parts,
                           .back_ops = (uint32_t)parts,

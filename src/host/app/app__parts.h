@@ -76,6 +76,7 @@ uint32_t app_cores(void);             /* that this process may run on */
 uint64_t app_raise_descriptors(void); /* to the hard limit; how many there may be */
 MUST_USE
 bool app_region(size_t size_bytes, struct base_region *region_out); /* zero-filled, touched when used */
+bool app_region_clear(struct base_region region);                   /* as it was at first */
 void app_random(void *at, size_t size_bytes); /* from the system; ends the process when it has none */
 /* A name or literal into the first address it has. */
 MUST_USE

@@ -90,6 +90,8 @@ bool app_region(size_t size_bytes, struct base_region *region_out)
     return true;
 }
 
+bool app_region_clear(struct base_region region) { return madvise(region.at, region.size_bytes, MADV_DONTNEED) == 0; }
+
 void app_random(void *at, size_t size_bytes)
 {
     uint8_t *to = at;

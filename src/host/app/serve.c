@@ -21,6 +21,7 @@
 #define PATIENCE_S       10 /* beyond weir.shutdown.timeout.ms */
 #define FDS_RESERVED     64 /* of the process: loops, disks, lock, standard streams */
 #define FDS_OF_SHARD     16
+#define PARTITIONS_FEW   64
 #define CONNECTIONS_MANY 16384 /* of a shard, unless max.connections asks for more: tables cost memory */
 
 static const char usage[] =
@@ -227,6 +228,16 @@ static int share_out(struct serve *serve)
     return APP_DONE;
 }
 
+/* Little memory: tables for fewer topics, partitions and producers. False: they are as small as they may be. */
+static bool take_less(struct broker_config *config)
+{
+    if (config->partitions_max <= PARTITIONS_FEW) { return false; }
+    config->topics_max = config->topics_max / 4 * 3;
+    config->partitions_max = config->partitions_max / 4 * 3;
+    config->producers_max = config->producers_max / 4 * 3;
+    return true;
+}
+
 static int make_brokers(struct serve *serve)
 {
     struct settings *settings = &serve->settings;
@@ -239,14 +250,25 @@ static int make_brokers(struct serve *serve)
         struct base_region region;
         config.shard = shard;
         app_random(&config.seed, sizeof config.seed);
-        if (region_bytes < BROKER_REGION_BYTES_MIN || !app_region(region_bytes, &region) ||
-            broker_create(region, &config, &serve->brokers[shard]) != BASE_OK) {
+        bool is_made = region_bytes >= BROKER_REGION_BYTES_MIN && app_region(region_bytes, &region);
+        while (is_made && broker_create(region, &config, &serve->brokers[shard]) != BASE_OK) {
+            is_made = shard == 0 && take_less(&config) && app_region_clear(region);
+        }
+        if (!is_made) {
             return app_error(
                 NULL,
                 "%llu bytes of memory are too few for %u shards: raise weir.memory.max.bytes, or lower weir.shards, "
                 "max.connections or weir.files.max",
                 (unsigned long long)memory, (unsigned)serve->shards);
         }
+        if (config.partitions_max < settings->broker.partitions_max) {
+            app_log_own(&serve->log, PORT_INFO, "with %llu bytes of memory: at most %u topics and %u partitions",
+                        (unsigned long long)memory, (unsigned)config.topics_max, (unsigned)config.partitions_max);
+        }
+        /* The first shard has the most to hold, and all hold the same image. */
+        settings->broker.topics_max = config.topics_max;
+        settings->broker.partitions_max = config.partitions_max;
+        settings->broker.producers_max = config.producers_max;
     }
     return APP_DONE;
 }
