@@ -530,6 +530,15 @@ struct plog {
     bool has_name_waiters;
 };
 
+/* How long ago; 0 when the clock says that it is to come. Total: times come from disks too. */
+static inline int64_t plog__age_ms(int64_t wall_ms, int64_t then_ms)
+{
+    if (then_ms < 0) { then_ms = 0; }
+    return wall_ms > then_ms ? wall_ms - then_ms : 0;
+}
+
+bool plog__log_is_sound(const struct plog *plog, const struct plog__log *log); /* plog__sound.c */
+
 /* ---- plog__log.c ---- */
 struct plog__log *plog__log_at(const struct plog *plog, uint32_t slot);
 struct plog__segment *plog__segment_at(const struct plog *plog, uint32_t slot);

@@ -178,7 +178,7 @@ bool plog__should_roll(const struct plog *plog, const struct plog__log *log, con
     }
     /* Kafka: by the distance of timestamps, by the age of the file where there is none. */
     int64_t waited_ms = segment->timestamp_first >= 0 ? timestamp_ms - segment->timestamp_first
-                                                      : plog->wall_ms - segment->created_wall_ms;
+                                                      : plog__age_ms(plog->wall_ms, segment->created_wall_ms);
     return waited_ms > 0 && (uint64_t)waited_ms > log->config.segment_ms;
 }
 
@@ -311,6 +311,9 @@ void plog__round_begin(struct plog *plog, struct plog__log *log)
     CHECK(log->writing == PLOG__NONE);
     CHECK(!base_list_is_empty(&log->queue));
     struct plog__segment *segment = plog__segment_last(log);
+    if (segment != NULL && segment->size_bytes == 0 && segment->base == log->offset_end) {
+        segment->is_sealed = false; /* an empty one of that name is as good as a new one */
+    }
     if (segment == NULL || segment->is_sealed) { segment = plog__segment_make(plog, log, log->offset_end); }
     if (segment == NULL) {
         plog__queue_fail(plog, log, PLOG_BUSY);

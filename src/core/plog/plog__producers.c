@@ -187,8 +187,8 @@ void plog__producers_expire(struct plog *plog, struct plog__log *log)
     while (link != NULL) {
         struct plog__producer *producer = BASE_ITEM(link, struct plog__producer, of_log);
         link = base_list_next(&log->producers, link);
-        int64_t idle_ms = plog->wall_ms - producer->now.last_wall_ms;
-        if (idle_ms >= 0 && (uint64_t)idle_ms >= plog->config.producer_expiry_ms && !has_work(plog, producer)) {
+        int64_t idle_ms = plog__age_ms(plog->wall_ms, producer->now.last_wall_ms);
+        if ((uint64_t)idle_ms >= plog->config.producer_expiry_ms && !has_work(plog, producer)) {
             free_producer(plog, producer);
         }
     }

@@ -124,6 +124,21 @@ static void land_damaged(struct plog *plog, struct plog__log *log, struct plog__
     end_replay(plog, log, PLOG_DAMAGED);
 }
 
+/* Whole batches, from the run's first offset to its end: what a run says and what it holds agree. */
+static bool is_run_of(const struct plog_run *run, struct base_slice bytes)
+{
+    int64_t offset = run->offset_base;
+    size_t at = 0;
+    while (bytes.size_bytes - at >= REC_HEADER_BYTES) {
+        struct plog__head head;
+        if (!plog__head_read(bytes.at + at, offset, &head) || head.size_bytes > bytes.size_bytes - at) { return false; }
+        offset = head.offset_last + 1;
+        at += (size_t)head.size_bytes;
+    }
+    return at == bytes.size_bytes && offset == run->offset_end &&
+           codec_crc32c(0, bytes.at, bytes.size_bytes) == run->crc;
+}
+
 /* ---- a run ---- */
 
 static bool is_covered(const struct plog__log *log, const struct plog_run *run)
@@ -147,8 +162,10 @@ static struct plog__segment *segment_of_run(struct plog *plog, struct plog__log 
 {
     const struct plog_run *run = &log->replay.run;
     struct plog__segment *last = plog__segment_last(log);
-    if (last != NULL && (last->base > run->segment_base || last->end > run->offset_base ||
-                         (last->base < run->segment_base && last->end > run->segment_base))) {
+    bool is_behind = run->change == 0 && run->offset_base < log->offset_end;
+    bool is_crossed = last != NULL && (last->base > run->segment_base || last->end > run->offset_base ||
+                                       (last->base < run->segment_base && last->end > run->segment_base));
+    if (is_behind || is_crossed) {
         log->is_damaged = true; /* it contradicts what is there: entries before it were lost, or it is not ours */
         end_replay(plog, log, PLOG_DAMAGED);
         return NULL;
@@ -238,7 +255,7 @@ static bool write_run(struct plog *plog, struct plog__log *log, struct port_out 
         return true;
     }
     if (replay->bytes.size_bytes != replay->run.size_bytes ||
-        (replay->done_bytes == 0 && codec_crc32c(0, replay->bytes.at, replay->bytes.size_bytes) != replay->run.crc)) {
+        (replay->done_bytes == 0 && !is_run_of(&replay->run, replay->bytes))) {
         land_damaged(plog, log, segment);
         return true;
     }
@@ -272,7 +289,7 @@ static bool check_run(struct plog *plog, struct plog__log *log, struct port_out 
     struct plog__segment *segment = plog__segment_last(log);
     uint64_t size_bytes = replay->run.size_bytes;
     if (replay->block != NULL && replay->done_bytes == size_bytes) {
-        if (codec_crc32c(0, replay->block, (size_t)size_bytes) != replay->run.crc) {
+        if (!is_run_of(&replay->run, base_slice_of(replay->block, (size_t)size_bytes))) {
             land_damaged(plog, log, segment);
         } else {
             land(plog, log, segment, base_slice_of(replay->block, (size_t)size_bytes), size_bytes,
@@ -458,6 +475,7 @@ static enum plog_result replay_change(struct plog *plog, struct plog__log *log, 
         base_list_push_back(&plog->deleting, &log->reap);
         return PLOG_OK;
     case PLOG_CHANGE_EPOCH:
+        if (run->offset_base < 0 || run->offset_base > log->offset_end) { break; }
         if (log->epoch_count == 0 || log->epochs[log->epoch_count - 1].epoch < run->leader_epoch) {
             plog__epochs_assign(plog, log, run->leader_epoch, run->offset_base);
         }

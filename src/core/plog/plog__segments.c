@@ -264,8 +264,7 @@ static bool is_too_old(const struct plog *plog, const struct plog__log *log, con
     /* A record from the future ages from when it was appended. */
     int64_t born_ms = segment->timestamp_max < 0 ? segment->last_wall_ms
                                                  : base_min_i64(segment->timestamp_max, segment->last_wall_ms);
-    int64_t age_ms = plog->wall_ms - born_ms;
-    return age_ms > log->config.retention_ms;
+    return plog__age_ms(plog->wall_ms, born_ms) > log->config.retention_ms;
 }
 
 void plog__retain(struct plog *plog, struct plog__log *log)

@@ -52,7 +52,7 @@ static bool is_rounds_sound(const struct plog *plog, const struct plog__log *log
     return is_writing == (log->writing != PLOG__NONE);
 }
 
-static bool is_log_sound(const struct plog *plog, const struct plog__log *log)
+bool plog__log_is_sound(const struct plog *plog, const struct plog__log *log)
 {
     if (log->offset_start > log->watermark || log->watermark > log->offset_end) { return false; } /* I3 */
     if (log->writing == PLOG__NONE && log->touched.count > 0) { return false; }
@@ -100,7 +100,9 @@ static bool is_files_sound(const struct plog *plog)
 bool plog_is_sound(const struct plog *plog)
 {
     for (uint32_t slot = 0; slot < plog->log_high; slot++) {
-        if (base_pool_is_taken(&plog->logs, slot) && !is_log_sound(plog, plog__log_at(plog, slot))) { return false; }
+        if (base_pool_is_taken(&plog->logs, slot) && !plog__log_is_sound(plog, plog__log_at(plog, slot))) {
+            return false;
+        }
     }
     return is_files_sound(plog) && plog->note_count <= plog->notes_max;
 }

@@ -372,7 +372,9 @@ static enum base_rc read_all(struct plog *plog, struct plog__log *log, struct cu
     if (rc == BASE_OK) { rc = read_tail(log, cursor); }
     if (rc == BASE_OK) { rc = read_doomed(plog, log, cursor); }
     if (rc == BASE_OK) { rc = read_producers(plog, log, cursor); }
-    if (rc == BASE_OK && (cursor->is_bad || cursor->left_bytes != 0)) { rc = BASE_BAD; }
+    if (rc == BASE_OK && (cursor->is_bad || cursor->left_bytes != 0 || !plog__log_is_sound(plog, log))) {
+        rc = BASE_BAD;
+    }
     plog__birth_write(log);
     return rc;
 }

@@ -325,9 +325,17 @@ static enum go write_step(struct plog *plog, struct plog__log *log, struct port_
         return GO_ON;
     case PLOG__GOT: break;
     }
+    bool has_more = plog__file_of(plog, &log->writer)->size_at_open > segment->size_bytes;
+    if (log->is_suspect && !has_more) { segment->needs_cut = false; }
     if (segment->damage_to > 0 || (segment->needs_cut && log->is_suspect)) {
-        plog__round_unbegin(plog, log, round); /* goes on in a new segment; what is here stays as it is */
-        if (!segment->is_sealed) { plog__seal(plog, log, segment); }
+        /* Goes on in a new segment; what is here stays as it is, for lost entries may have named it. */
+        plog__round_unbegin(plog, log, round);
+        if (segment->size_bytes == 0) {
+            log->is_damaged = true;
+            plog__log_fail(plog, log); /* the new one would have the name of this one */
+        } else if (!segment->is_sealed) {
+            plog__seal(plog, log, segment);
+        }
         return GO_ON;
     }
     if (segment->needs_cut) {

@@ -692,6 +692,7 @@ void world_start(struct world *world)
     }
     if (world->mark_damaged) { plog_mark_damaged(world->plog, world_part(0), &world->out); }
     world->mark_damaged = false;
+    if (world->is_recovery_open) { return; }
     if (!world->is_crashed) {
         plog_recovery_end(world->plog, &world->out);
         settle(world);

@@ -121,7 +121,8 @@ struct world {
     uint64_t effects_seen;
     int64_t crash_after; /* effects; < 0: never */
     bool is_crashed;
-    bool mark_damaged; /* at the next start the journal says that it lost entries of log 0 */
+    bool is_recovery_open; /* world_start stops before the end of recovery */
+    bool mark_damaged;     /* at the next start the journal says that it lost entries of log 0 */
     uint64_t effects_max_seen;
 };
 

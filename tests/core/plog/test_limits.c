@@ -1,0 +1,315 @@
+/* test_limits.c: each resource runs out in turn, and nothing else happens; state blocks of any bytes.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "plog__.h"
+#include "world.h"
+
+static void appends_run_out(void **state)
+{
+    (void)state;
+    struct world *world = world_make(1);
+    world->config.appends_max = 4;
+    world_start(world);
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    uint64_t tokens[6];
+    for (int i = 0; i < 6; i++) { tokens[i] = world_append(world, ref, (struct batch_ask){.value_bytes = 9}); }
+    assert_int_equal(tokens[4], 0);
+    assert_int_equal(tokens[5], 0);
+    world_run(world);
+    assert_int_equal(world_view(world, ref).watermark, 4);
+    assert_int_not_equal(world_append(world, ref, (struct batch_ask){.value_bytes = 9}), 0);
+    world_run(world);
+    assert_int_equal(world_read_all(world, ref), 5);
+    world_free(world);
+}
+
+static void reads_run_out_and_leases_count(void **state)
+{
+    (void)state;
+    struct world *world = world_make(1);
+    world->config.reads_max = 3;
+    world_start(world);
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 9});
+    world_run(world);
+    uint64_t tokens[3];
+    for (int i = 0; i < 3; i++) {
+        tokens[i] = world_read(world, ref, 0, 100);
+        world_run(world);
+        assert_int_equal(world_answer(world, tokens[i])->result, PLOG_OK);
+    }
+    assert_int_equal(world_read(world, ref, 0, 100), 0);
+    world_release(world, &world_answer(world, tokens[1])->out);
+    uint64_t token = world_read(world, ref, 0, 100);
+    assert_int_not_equal(token, 0);
+    world_release(world, &world_answer(world, token)->out);
+    world_release(world, &world_answer(world, tokens[0])->out);
+    world_release(world, &world_answer(world, tokens[2])->out);
+    assert_true(plog_is_quiet(world->plog));
+    world_free(world);
+}
+
+static void without_a_free_segment_the_last_one_grows_on(void **state)
+{
+    (void)state;
+    struct world *world = world_make(1);
+    world->config.segments_max = 3;
+    world->log_config.segment_bytes = 500;
+    world_start(world);
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    for (int i = 0; i < 40; i++) {
+        uint64_t token = world_append(world, ref, (struct batch_ask){.value_bytes = 100});
+        world_run(world);
+        assert_int_equal(world_answer(world, token)->result, PLOG_OK);
+    }
+    assert_int_equal(world_view(world, ref).segment_count, 3);
+    assert_int_equal(world_read_all(world, ref), 40);
+    struct plog_ref other = world_log(world, 1, "topic", 0);
+    uint64_t token = world_append(world, other, (struct batch_ask){.value_bytes = 100});
+    world_run(world);
+    assert_int_equal(world_answer(world, token)->result, PLOG_BUSY);
+    assert_int_equal(world_view(world, other).offset_end, 0);
+    world_free(world);
+}
+
+static void logs_run_out(void **state)
+{
+    (void)state;
+    struct world *world = world_make(1);
+    world->config.logs_max = 2;
+    world_start(world);
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    (void)world_log(world, 1, "topic", 0);
+    struct plog_ref none;
+    assert_int_equal(plog_open(world->plog, world_part(2), base_slice_text("topic"), &world->log_config, 0, &none),
+                     BASE_FULL);
+    plog_delete(world->plog, ref, &world->out);
+    world->wants_continue = true;
+    world_run(world);
+    assert_int_equal(world->deleted, 1);
+    (void)world_log(world, 2, "topic", 0);
+    world_free(world);
+}
+
+static void without_pages_rounds_are_short_and_reads_say_busy(void **state)
+{
+    (void)state;
+    struct world *world = world_make(1);
+    world_start(world);
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    void *blocks[4096];
+    int count = 0;
+    for (size_t size = (size_t)8 << 20; size >= 4096; size /= 2) {
+        for (void *block = base_pages_take(world->pages, BASE_CONTROL, size); block != NULL;
+             block = base_pages_take(world->pages, BASE_CONTROL, size)) {
+            blocks[count++] = block;
+        }
+    }
+    uint64_t tokens[30];
+    for (int i = 0; i < 30; i++) { tokens[i] = world_append(world, ref, (struct batch_ask){.value_bytes = 100}); }
+    world_run(world);
+    for (int i = 0; i < 30; i++) { assert_int_equal(world_answer(world, tokens[i])->base_offset, i); }
+    uint64_t token = world_read(world, ref, 13, 100); /* needs a chunk to walk headers in */
+    world_run(world);
+    assert_int_equal(world_answer(world, token)->result, PLOG_BUSY);
+    world_checkpoint(world);
+    world_run(world);
+    assert_int_equal(world->states_end, PLOG_BUSY);
+    while (count > 0) { base_pages_give(world->pages, blocks[--count]); }
+    assert_int_equal(world_read_all(world, ref), 30);
+    world_checkpoint(world);
+    world_run(world);
+    assert_int_equal(world->states_end, PLOG_OK);
+    assert_int_equal(base_pages_block_count(world->pages), 0);
+    world_free(world);
+}
+
+static void a_failed_create_leaves_the_arena_as_it_was(void **state)
+{
+    (void)state;
+    struct world *world = world_make(1);
+    world_start(world);
+    size_t needs = plog_arena_bytes(&world->config);
+    void *memory = calloc(1, needs);
+    assert_non_null(memory);
+    struct plog *plog;
+    for (size_t size = 0; size < needs / 2; size += needs / 37) {
+        struct base_arena arena;
+        base_arena_init_zeroed(&arena, memory, size);
+        assert_int_equal(plog_create(&arena, world->pages, &world->config, &plog), BASE_FULL);
+        assert_int_equal(arena.used_bytes, 0);
+    }
+    free(memory);
+    world_free(world);
+}
+
+static void every_effect_of_a_new_segment_may_fail(void **state)
+{
+    (void)state;
+    const enum port_effect_kind kinds[] = {PORT_MAKE_DIR, PORT_OPEN,     PORT_SYNC_DIR,
+                                           PORT_WRITE,    PORT_TRUNCATE, PORT_CLOSE_FILE};
+    for (size_t k = 0; k < BASE_ARRAY_COUNT(kinds); k++) {
+        for (int skip = 0; skip < 8; skip++) {
+            struct world *world = world_make(1);
+            world->log_config.segment_bytes = 600;
+            world_start(world);
+            struct plog_ref ref = world_log(world, 0, "topic", 0);
+            if (kinds[k] != PORT_CLOSE_FILE) {
+                world_fault(world, (struct fault){.kind = kinds[k], .skip = skip, .times = 1, .rc = PORT_NO_SPACE});
+            }
+            int64_t acked = 0;
+            for (int i = 0; i < 12; i++) {
+                uint64_t token = world_append(world, ref, (struct batch_ask){.value_bytes = 100, .timestamp = i});
+                world_run(world);
+                const struct answer *answer = world_answer(world, token);
+                assert_true(answer->is_done);
+                if (answer->result == PLOG_OK) {
+                    assert_int_equal(answer->base_offset, acked);
+                    acked += 1;
+                }
+            }
+            assert_true(acked >= 11 || world_view(world, ref).is_failed);
+            assert_int_equal(world_read_all(world, ref), acked);
+            world_restart(world, CRASH_POWER);
+            assert_int_equal(world_read_all(world, plog_find(world->plog, world_part(0))), acked);
+            world_free(world);
+        }
+    }
+}
+
+/* ---- state blocks ---- */
+
+static struct world *given_states(void)
+{
+    struct world *world = world_make(3);
+    world->log_config.segment_bytes = 3000;
+    world_start(world);
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    for (int i = 0; i < 100; i++) {
+        if (i % 30 == 0) { ref = world_log(world, 0, "topic", i); }
+        (void)world_append(world, ref,
+                           (struct batch_ask){.value_bytes = 150,
+                                              .producer_id = 1 + i % 4,
+                                              .sequence = i / 4,
+                                              .leader_epoch = i / 30 * 30});
+        world_run(world);
+    }
+    assert_int_equal(plog_move_start(world->plog, ref, world->next_token++, 40, &world->out), BASE_OK);
+    world->wants_continue = true;
+    world_run(world);
+    world_checkpoint(world);
+    world_run(world);
+    assert_int_equal(world->state_count, 1);
+    return world;
+}
+
+static enum base_rc restore(struct world *world, const uint8_t *bytes, size_t size)
+{
+    enum base_rc rc = plog_restore(world->plog, base_slice_of(bytes, size), 1, &world->out);
+    assert_true(plog_is_sound(world->plog));
+    struct plog_out out;
+    while (plog_poll(world->plog, &out)) {}
+    return rc;
+}
+
+static void every_prefix_and_every_flipped_bit_of_a_state_is_refused(void **state)
+{
+    (void)state;
+    struct world *world = given_states();
+    struct state block = {.size = world->states[0].size};
+    block.bytes = malloc(block.size);
+    assert_non_null(block.bytes);
+    memcpy(block.bytes, world->states[0].bytes, block.size);
+    struct world *fresh = world_make(1);
+    fresh->is_recovery_open = true;
+    world_start(fresh);
+    for (size_t size = 0; size < block.size; size++) {
+        uint8_t *cut = malloc(size + 1); /* exactly so many: a read past the end shows */
+        assert_non_null(cut);
+        memcpy(cut, block.bytes, size);
+        assert_int_equal(restore(fresh, cut, size), BASE_BAD);
+        free(cut);
+    }
+    for (size_t bit = 0; bit < block.size * 8; bit++) {
+        block.bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        assert_int_equal(restore(fresh, block.bytes, block.size), BASE_BAD);
+        block.bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+    }
+    assert_int_equal(fresh->plog->logs.taken_count, 0);
+    assert_int_equal(fresh->plog->segments.taken_count, 0);
+    assert_int_equal(fresh->plog->producers.taken_count, 0);
+    assert_int_equal(restore(fresh, block.bytes, block.size), BASE_OK);
+    assert_int_equal(restore(fresh, block.bytes, block.size), BASE_BAD); /* twice the same log */
+    free(block.bytes);
+    world_free(fresh);
+    world_free(world);
+}
+
+static void a_state_with_wrong_fields_and_a_right_sum_is_refused_or_sound(void **state)
+{
+    (void)state;
+    struct world *world = given_states();
+    size_t size = world->states[0].size;
+    uint8_t *bytes = malloc(size);
+    assert_non_null(bytes);
+    for (size_t at = 0; at < size - 4; at++) {
+        for (int kind = 0; kind < 3; kind++) {
+            memcpy(bytes, world->states[0].bytes, size);
+            bytes[at] = (uint8_t)(kind == 0 ? bytes[at] ^ 0x80 : (kind == 1 ? 0xff : bytes[at] + 1));
+            base_put_u32(bytes + size - 4, codec_crc32c(0, bytes, size - 4));
+            struct world *fresh = world_make(1);
+            fresh->is_recovery_open = true;
+            world_start(fresh);
+            enum base_rc rc = restore(fresh, bytes, size);
+            if (rc != BASE_OK) { assert_int_equal(fresh->plog->logs.taken_count, 0); }
+            world_free(fresh);
+        }
+    }
+    free(bytes);
+    world_free(world);
+}
+
+static void a_state_that_finds_no_room_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    struct world *world = given_states();
+    for (int what = 0; what < 2; what++) {
+        struct world *fresh = world_make(1);
+        if (what == 0) { fresh->config.segments_max = 2; }
+        if (what == 1) { fresh->config.logs_max = 1; }
+        fresh->is_recovery_open = true;
+        world_start(fresh);
+        if (what == 1) { (void)world_log(fresh, 99, "other", 0); }
+        assert_int_equal(restore(fresh, world->states[0].bytes, world->states[0].size), BASE_FULL);
+        assert_int_equal(fresh->plog->segments.taken_count, 0);
+        assert_int_equal(fresh->plog->producers.taken_count, 0);
+        world_free(fresh);
+    }
+    world_free(world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(appends_run_out),
+        cmocka_unit_test(reads_run_out_and_leases_count),
+        cmocka_unit_test(without_a_free_segment_the_last_one_grows_on),
+        cmocka_unit_test(logs_run_out),
+        cmocka_unit_test(without_pages_rounds_are_short_and_reads_say_busy),
+        cmocka_unit_test(a_failed_create_leaves_the_arena_as_it_was),
+        cmocka_unit_test(every_effect_of_a_new_segment_may_fail),
+        cmocka_unit_test(every_prefix_and_every_flipped_bit_of_a_state_is_refused),
+        cmocka_unit_test(a_state_with_wrong_fields_and_a_right_sum_is_refused_or_sound),
+        cmocka_unit_test(a_state_that_finds_no_room_leaves_nothing_behind),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
