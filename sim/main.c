@@ -106,6 +106,7 @@ static bool close_file(FILE *file)
 
 int main(int argc, char **argv)
 {
+    (void)setvbuf(stdout, NULL, _IOLBF, 0); /* a failure is seen when it happens */
     struct range_config range = {.jobs = 1};
     struct run_config config = {.seed = 0};
     for (int i = 1; i < argc; i++) {

@@ -14,6 +14,7 @@ void node_init(struct node *node, uint32_t step_max)
     config->listener_count = 1;
     memcpy(config->listeners[0].name, "PLAINTEXT", sizeof "PLAINTEXT");
     config->connections_max = 64;
+    config->in_flight_max = 16;
     config->files_max = 24;
     config->topics_max = 64;
     config->partitions_max = 256;

@@ -11,7 +11,7 @@
 #include "sim/world/world.h"
 
 #define NODE_PORT 9092
-#define NODE_REGION_BYTES ((size_t)48 << 20)
+#define NODE_REGION_BYTES ((size_t)96 << 20)
 #define NODE_CLUSTER_ID "weir-sim-cluster-id-00"
 
 struct node {

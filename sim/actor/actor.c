@@ -71,7 +71,7 @@ static struct client *make_client(const struct actor *actor, struct base_region 
     config.batches_max = 64;
     config.calls_max = 8;
     config.frame_bytes_max = 1 << 20;
-    config.opened_bytes_max = 1 << 20;
+    config.opened_bytes_max = 256 << 10;
     config.record_bytes_max = 128 << 10;
     config.batch_bytes = 8192;
     config.request_bytes = 256 << 10;
@@ -160,6 +160,7 @@ static void step(void *machine, const struct port_event *event, struct port_out 
     struct client_result result;
     while (client_poll(actor->client, &result)) { take_result(actor, &result); }
     if (actor->phase != PHASE_CLOSE) { act(actor); }
+    if (actor->next_ns <= actor->now_ns) { actor->next_ns = actor->now_ns + 20 * WORLD_MS; } /* it waits for something */
     client_turn(actor->client, out);
     if (actor->next_ns != UINT64_MAX && actor->phase != PHASE_CLOSE) { port_alarm(out, actor->next_ns); }
 }

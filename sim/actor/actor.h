@@ -20,7 +20,7 @@
 
 #define ACTOR_TOPICS_MAX     12
 #define ACTOR_PARTITIONS_MAX 6
-#define ACTOR_REGION_BYTES   ((size_t)3 << 20)
+#define ACTOR_REGION_BYTES   ((size_t)8 << 20)
 
 struct actor_topic {
     char name[24];

@@ -29,13 +29,13 @@ bool actor__verify_answered(struct actor *actor, const struct history_op *op)
     return true;
 }
 
-static bool has_read_all(struct actor *actor)
+static bool has_read_all(struct actor *actor, bool begins_anew)
 {
     bool has_all = true;
     for (uint32_t i = 0; i < actor->assignment_count; i++) {
         if (actor->assignments[i].has_end) { continue; }
         has_all = false;
-        if (actor->assignments[i].session == 0) { actor__assign(actor, i, CLIENT_FROM_BEGINNING, 0); }
+        if (actor->assignments[i].session == 0 && begins_anew) { actor__assign(actor, i, CLIENT_FROM_BEGINNING, 0); }
     }
     return has_all;
 }
@@ -56,15 +56,16 @@ static void ask_offsets(struct actor *actor)
 
 void actor__verify(struct actor *actor)
 {
+    bool is_time = actor->now_ns >= actor->next_ns;
     actor->probes = 0;
-    actor->next_ns = actor->now_ns + 100 * WORLD_MS;
+    if (is_time) { actor->next_ns = actor->now_ns + 100 * WORLD_MS; }
     switch (actor->stage) {
     case 0:
         ask_all_topics(actor);
         if (actor->done == actor->spec->cast->topic_count && actor->outstanding == 0) { actor->stage = 1; }
         return;
     case 1:
-        if (!has_read_all(actor)) { return; }
+        if (!has_read_all(actor, is_time)) { return; }
         actor->stage = 2;
         actor->done = 0;
         return;

@@ -30,6 +30,7 @@ struct stream_write {
     uint64_t token;
     uint64_t from, to;
     uint64_t done_sequence;
+    int64_t offset_base; /* of a segment: the first batch's */
 };
 
 struct stream_sync {
@@ -114,6 +115,9 @@ struct check_stream {
 /* Room for one more item. */
 void *stream__grow(void *at, uint32_t count, uint32_t *room, size_t item_bytes);
 struct stream_log *stream__log(struct check_stream *stream, struct base_part id); /* made when there is none */
+
+/* A write to one of its segments, past what the journal's rows name, has not been synced. */
+bool stream__has_unsynced_segment(const struct check_stream *stream, const struct stream_log *log);
 
 void stream__disk_effect(struct check_stream *stream, const struct port_effect *effect);
 void stream__disk_done(struct check_stream *stream, const struct port_event *event);

@@ -142,6 +142,18 @@ static void judge_segment(struct check_stream *stream, const struct stream_log *
     }
 }
 
+bool stream__has_unsynced_segment(const struct check_stream *stream, const struct stream_log *log)
+{
+    char folder[320];
+    (void)snprintf(folder, sizeof folder, "%s-%" PRId32 "/", log->name, log->id.index);
+    for (uint32_t i = 0; i < stream->write_count; i++) {
+        const char *name = stream->paths[stream->writes[i].path].name;
+        if (name == NULL || strncmp(name, folder, strlen(folder)) != 0 || strstr(name, ".log") == NULL) { continue; }
+        if (stream->writes[i].offset_base >= log->synced_end) { return true; }
+    }
+    return false;
+}
+
 static void take_row(struct check_stream *stream, uint32_t group, const uint8_t *row)
 {
     struct base_part id = {.index = (int32_t)base_get_u32(row + ROW_INDEX_AT)};
@@ -213,8 +225,14 @@ static void asked_write(struct check_stream *stream, const struct port_effect *e
     for (uint32_t i = 0; i < effect->piece_count; i++) { size_bytes += effect->pieces[i].size_bytes; }
     uint64_t to = effect->position_bytes + size_bytes;
     stream->writes = stream__grow(stream->writes, stream->write_count, &stream->write_room, sizeof *stream->writes);
-    stream->writes[stream->write_count++] = (struct stream_write){
-        .path = path, .file = effect->file, .token = effect->token, .from = effect->position_bytes, .to = to};
+    uint8_t base[8] = {0}; /* a segment's batches begin with their offset */
+    (void)gather(effect, base, sizeof base); /* a shorter write is none of batches */
+    stream->writes[stream->write_count++] = (struct stream_write){.path = path,
+                                                                  .file = effect->file,
+                                                                  .token = effect->token,
+                                                                  .from = effect->position_bytes,
+                                                                  .to = to,
+                                                                  .offset_base = (int64_t)base_get_u64(base)};
     if (stream->paths[path].is_journal) { take_group(stream, path, effect, to); }
 }
 
