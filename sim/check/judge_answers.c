@@ -36,7 +36,7 @@ static int64_t end_known_at(const struct judge *judge, const struct history_op *
         bool is_news = op->kind == HISTORY_READ || (op->kind == HISTORY_PRODUCE && op->acks == -1);
         if (!is_news || op->what != HISTORY_OK || op->end_ns >= asked->invoke_ns || op->offset < end) { continue; }
         if (op->partition != asked->partition || strcmp(op->topic, asked->topic) != 0) { continue; }
-        end = op->offset + 1;
+        if (!judge__may_be_deleted(judge, op)) { end = op->offset + 1; } /* else of a topic before this one, maybe */
     }
     return end;
 }
