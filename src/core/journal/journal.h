@@ -11,8 +11,13 @@
  * bad entry below a line that any later good group names is damage (reported, never cut), and one above every line is a torn tail
  * that was never acknowledged (cut there).
  *
- * THE MOVES   CLOSED -start-> LOADING -checkpoint read-> REPLAYING -journal_recovered-> READY <-> (checkpointing beside)
- *             READY -a write or sync failed-> FAILED (for this life)     READY -stop-> STOPPING -> STOPPED
+ * THE MOVES   CLOSED -start-> LOADING -REPLAYED, good-> REPLAYED -journal_recovered-> READY (checkpoints run beside)
+ *             LOADING -REPLAYED, with a word-> FAILED      READY -a write or sync failed-> FAILED (for this life)
+ *             any of them -journal_stop, and nothing is under way any more-> JOURNAL_OUT_STOPPED
+ *
+ * FAILED      Nothing is written, synced or acknowledged again. Appends are still taken: each gets JOURNAL_OUT_SYNCED with the
+ *             error, as does what was in flight, once the host has given its bytes back. No room (PORT_NO_SPACE, PORT_NO_HANDLES,
+ *             PORT_NO_MEMORY) for a next file or a checkpoint is no failure: appends wait, or CHECKPOINTED says so.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -36,8 +41,8 @@ struct journal_config {
     uint64_t file_bytes;      /* 64 MiB: a file is preallocated, and the next begun when it is full */
     uint64_t bytes_max; /* weir.journal.bytes.max: at half of it a checkpoint is asked for, at the limit appends wait */
     uint32_t step_max;  /* items of work (a page looked at, an entry) of one call while loading */
-    struct base_uuid
-        format_id; /* the id of a journal that this start makes: random, so that no other's bytes are taken for its own */
+    /* The id of a journal that this start makes: random, so that no other's bytes are taken for its own. */
+    struct base_uuid format_id;
     bool is_check_slow;
 };
 #define JOURNAL_FILES      8
@@ -60,27 +65,33 @@ struct journal_entry {
 MUST_USE
 enum base_rc journal_create(struct base_arena *arena, struct base_pages *pages, const struct journal_config *config,
                             struct journal **journal_out);
+/* The arena holds all but what journal_start reads into: a block of 1 MiB, one for the table of a group (768 KiB at most), and one
+ * for a state or entry larger than 1 MiB; of class BASE_CONTROL, given back before JOURNAL_OUT_REPLAYED. */
 size_t journal_arena_bytes(const struct journal_config *config);
-/* The arena holds all but the reader of journal_start: a block of 1 MiB, one for the table of a group (768 KiB at most), and one
- * for a state or entry larger than 1 MiB, of class BASE_CONTROL, given back before JOURNAL_OUT_REPLAYED. */
 
 /* Reads what is there (an empty disk is formatted). Then come, in this order: JOURNAL_OUT_STATE for each log of the newest good
  * checkpoint, JOURNAL_OUT_REPLAY for each entry after it, JOURNAL_OUT_DAMAGE where something is wrong below the line, then
- * JOURNAL_OUT_REPLAYED. Each STATE and REPLAY is answered by journal_taken before the next comes. */
+ * JOURNAL_OUT_REPLAYED. Each STATE and REPLAY is answered by journal_taken before the next comes. After a damage of no known log
+ * every log may lack entries; it is reported at each start until a checkpoint has begun behind it. By REPLAYED everything that
+ * was given out is durable, and a stop before this start is not clean any more. */
 void journal_start(struct journal *journal, struct port_out *out);
 void journal_taken(struct journal *journal, struct port_out *out);
 /* All logs have recovered: appends may come. */
 void journal_recovered(struct journal *journal, struct port_out *out);
 
 /* Queues an entry; `pieces` (memory only, copied as an array, the bytes borrowed) are its bytes when has_bytes.
- * JOURNAL_OUT_SYNCED with the token follows once it is durable. Written at the next turn with all others. Fails BASE_FULL. */
+ * JOURNAL_OUT_SYNCED with the token follows once it is durable. Written at the next turn with all others.
+ * Needs   a group of the entry alone, its table twice and its bytes, is at most group_bytes_max; piece_count <= JOURNAL_PIECES_MAX.
+ * Fails   BASE_FULL: entries_max are waiting or in flight, or their pieces are too many (4 x entries_max + JOURNAL_PIECES_MAX). */
 MUST_USE
 enum base_rc journal_append(struct journal *journal, const struct journal_entry *entry, const struct port_piece *pieces,
                             uint32_t piece_count, uint64_t token, struct port_out *out);
 
 /* The checkpoint that JOURNAL_OUT_WANT_CHECKPOINT asked for (or that the owner wants: journal_checkpoint_begin, false if one runs):
  * any number of states (each answered by JOURNAL_OUT_STATE_WRITTEN, the bytes borrowed until then), then the end: it is synced,
- * becomes the newest, and journal files wholly before its begin go. `is_clean`: nothing was appended since it began and nothing will be. */
+ * becomes the newest, and journal files wholly before its begin go. `is_clean`: nothing was appended since it began and nothing will be.
+ * journal_checkpoint_add fails BASE_FULL while 8 states are not written. CHECKPOINTED with a word of no room: the one before stays the
+ * newest, and WANT_CHECKPOINT comes again a little later if it is still needed. */
 bool journal_checkpoint_begin(struct journal *journal, struct port_out *out);
 MUST_USE
 enum base_rc journal_checkpoint_add(struct journal *journal, struct base_slice state, uint64_t token,
@@ -90,7 +101,8 @@ void journal_checkpoint_end(struct journal *journal, bool is_clean, struct port_
 enum journal_out_kind {
     JOURNAL_OUT_STATE = 0, /* bytes: a state as it was added */
     JOURNAL_OUT_REPLAY,    /* entry, bytes (empty unless has_bytes; if they do not match crc: is_damaged) */
-    JOURNAL_OUT_DAMAGE, /* entry.id if the log is known (has_id), else any log may have lost entries: position_bytes, a text */
+    JOURNAL_OUT_DAMAGE, /* position_bytes: any log may have lost entries there. (What a known log lost comes as a REPLAY,
+                              is_damaged: has_id and entry say which.) */
     JOURNAL_OUT_REPLAYED, /* is_clean: the last stop was clean; result PORT_OK or why the journal can't be used */
     JOURNAL_OUT_SYNCED,   /* token, result: durable (PORT_OK), or failed and unknown. In the order of journal_append */
     JOURNAL_OUT_FAILED,   /* once: a write or sync failed: the disk is off line for this life */

@@ -128,6 +128,10 @@ static enum looked scan(struct journal *journal, struct port_out *out)
     }
     const uint8_t *page = journal__read(journal, number, offset_of(journal, walk->scan_at), JOURNAL__PAGE_BYTES, out);
     if (page == NULL) { return LOOKED_NOT_YET; }
+    if (offset_of(journal, walk->scan_at) >= journal->reader.size_bytes) { /* nothing but zeros to the file's end */
+        walk->scan_at = (number + 1) * journal->file_bytes;
+        return LOOKED_NOT_YET;
+    }
     struct journal__head head;
     if (journal__get_head(page, journal->id, walk->scan_at, journal->file_bytes, &head)) {
         believe(journal, &head);
