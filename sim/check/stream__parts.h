@@ -44,6 +44,7 @@ struct stream_group { /* of the journal */
     uint32_t path;
     uint64_t from, to;
     uint64_t synced_bytes;
+    uint64_t number; /* life and sequence */
 };
 
 struct stream_row {

@@ -12,7 +12,9 @@
 enum {
     GROUP_MAGIC = 0x574a4731,
     GROUP_FLAGS_AT = 6,
+    GROUP_LIFE_AT = 24,
     GROUP_ROWS_AT = 28,
+    GROUP_SEQUENCE_AT = 32,
     GROUP_HEAD_BYTES = 128,
     ROW_BYTES = 96,
     ROW_KIND_AT = 0,
@@ -192,9 +194,15 @@ static void take_group(struct check_stream *stream, uint32_t path, const struct 
     if (got < GROUP_HEAD_BYTES || base_get_u32(head) != GROUP_MAGIC || base_get_u16(head + GROUP_FLAGS_AT) != 0) { return; }
     uint32_t rows = base_get_u32(head + GROUP_ROWS_AT);
     if (rows > ROWS_MAX || got < GROUP_HEAD_BYTES + (size_t)rows * ROW_BYTES) { return; }
+    uint64_t number = base_get_u64(head + GROUP_SEQUENCE_AT) << 20 | base_get_u32(head + GROUP_LIFE_AT);
+    for (uint32_t i = stream->group_count; i-- > 0;) { /* recovery writes groups that it read once more */
+        const struct stream_group *known = &stream->groups[i];
+        if (known->path == path && known->from == effect->position_bytes && known->number == number) { return; }
+    }
     stream->groups = stream__grow(stream->groups, stream->group_count, &stream->group_room, sizeof *stream->groups);
     uint32_t group = stream->group_count++;
-    stream->groups[group] = (struct stream_group){.path = path, .from = effect->position_bytes, .to = to};
+    stream->groups[group] = 
+        (struct stream_group){.path = path, .from = effect->position_bytes, .to = to, .number = number};
     for (uint32_t i = 0; i < rows; i++) { take_row(stream, group, head + GROUP_HEAD_BYTES + (size_t)i * ROW_BYTES); }
 }
 
