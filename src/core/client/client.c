@@ -55,7 +55,8 @@ static struct peers_config peers_config_of(const struct client_config *config)
                                  .connect_timeout_ns = config->connect_timeout_ms * MS,
                                  .backoff_ns = config->reconnect_backoff_ms * MS,
                                  .backoff_max_ns = config->reconnect_backoff_max_ms * MS,
-                                 .seed = config->seed};
+                                 .seed = config->seed,
+                                 .class = BASE_CONTROL};
 }
 
 static uint32_t asks_max(const struct client_config *config) { return config->nodes_max * IN_FLIGHT_MAX; }
@@ -77,8 +78,10 @@ static size_t tables_bytes(const struct client_config *config)
     return (bytes + 16 * BASE_PAGE_BYTES - 1) / BASE_PAGE_BYTES * BASE_PAGE_BYTES;
 }
 
-/* Room to talk at all: some frames, a record and a batch of the largest kind. */
-#define PAGES_BYTES_MIN ((size_t)512 << 10)
+/* Room to talk at all. Records that wait to be sent (BASE_CLIENTS) can't take what sending them needs (BASE_CONTROL): frames, what
+ * is compressed, answers. */
+#define PAGES_BYTES_MIN ((size_t)768 << 10)
+#define RESERVED_BYTES  ((size_t)512 << 10)
 
 size_t client_region_bytes_min(const struct client_config *config)
 {
@@ -154,7 +157,7 @@ enum base_rc client_create(struct base_region region, const struct client_config
     struct client *client = base_arena_take_array(&arena, 1, sizeof *client);
     if (client == NULL) { return BASE_FULL; }
     client->config = *config;
-    static const size_t reserves[BASE_CLASS_COUNT] = {0, 0, 0};
+    size_t reserves[BASE_CLASS_COUNT] = {[BASE_CONTROL] = RESERVED_BYTES + config->record_bytes_max};
     struct base_region rest = {.at = (uint8_t *)region.at + front_bytes, .size_bytes = region.size_bytes - front_bytes};
     struct peers_config peers = peers_config_of(config);
     if (create_tables(client, &arena) != BASE_OK || !keep_texts(client, &arena) ||

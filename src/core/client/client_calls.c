@@ -17,7 +17,7 @@ enum base_rc client_call(struct client *client, const struct client_call *call)
         return BASE_BAD;
     }
     if (client->is_closing || size.splice_bytes > 0) { return BASE_FULL; }
-    uint8_t *body = base_pages_take(client->pages, BASE_CLIENTS, size.memory_bytes + 1);
+    uint8_t *body = base_pages_take(client->pages, BASE_CONTROL, size.memory_bytes + 1);
     uint32_t slot = body == NULL ? BASE_POOL_NONE : base_pool_take(&client->calls);
     if (slot == BASE_POOL_NONE) {
         client__give(client, body);

@@ -259,7 +259,7 @@ enum base_rc client__send(struct client *client, struct node *node, enum ask_kin
     struct kafka_text name = kafka_text_of_slice(client->config.client_id);
     struct kafka_size size;
     if (kafka_request_size(message, request, version, name, &size) != BASE_OK) { return BASE_BAD; }
-    uint8_t *block = base_pages_take(client->pages, BASE_CLIENTS, size.memory_bytes);
+    uint8_t *block = base_pages_take(client->pages, BASE_CONTROL, size.memory_bytes);
     if (block == NULL) { return BASE_FULL; }
     struct kafka_writer writer;
     kafka_writer_init(&writer, block, size.memory_bytes);
@@ -291,7 +291,7 @@ uint8_t *client__keep_frame(struct client *client, struct base_slice frame, stru
 {
     uint8_t *block = peers_take_frame(client->peers);
     if (block != NULL) { return block; }
-    block = base_pages_take(client->pages, BASE_CLIENTS, frame.size_bytes);
+    block = base_pages_take(client->pages, BASE_CONTROL, frame.size_bytes);
     if (block == NULL) { return NULL; }
     memcpy(block, frame.at, frame.size_bytes);
     body->at = block + (body->at - frame.at);
@@ -307,7 +307,7 @@ enum base_rc client__decode(struct client *client, enum kafka_message message, s
     size_t try_bytes = base_min_size(body.size_bytes / 16 + BASE_PAGE_BYTES, most_bytes);
     for (;;) {
         size_t memory_bytes = struct_bytes + try_bytes + extra_bytes;
-        uint8_t *memory = base_pages_take(client->pages, BASE_CLIENTS, memory_bytes);
+        uint8_t *memory = base_pages_take(client->pages, BASE_CONTROL, memory_bytes);
         if (memory == NULL) { return BASE_FULL; }
         base_arena_init(arena_out, memory, memory_bytes - extra_bytes);
         void *answer = base_arena_take(arena_out, struct_bytes - 64);

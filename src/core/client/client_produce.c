@@ -288,8 +288,8 @@ static enum base_rc seal(struct client *client, struct batch *batch)
     size_t in_bytes = rec_build_records_bytes(&batch->build);
     size_t scratch_bytes = codec_compress_scratch_bytes(kind, client->config.compression_level, in_bytes);
     size_t out_bytes = REC_HEADER_BYTES + codec_compress_bound_bytes(kind, in_bytes);
-    uint8_t *wire = base_pages_take(client->pages, BASE_CLIENTS, out_bytes);
-    uint8_t *scratch = scratch_bytes == 0 ? NULL : base_pages_take(client->pages, BASE_CLIENTS, scratch_bytes);
+    uint8_t *wire = base_pages_take(client->pages, BASE_CONTROL, out_bytes);
+    uint8_t *scratch = scratch_bytes == 0 ? NULL : base_pages_take(client->pages, BASE_CONTROL, scratch_bytes);
     if (wire == NULL || (scratch == NULL && scratch_bytes > 0)) {
         client__give(client, wire);
         client__give(client, scratch);
@@ -354,9 +354,9 @@ struct load { /* what goes into one request */
     bool has_topic_without_id;
 };
 
-static void gather(struct client *client, const struct node *node, struct load *load)
+static void gather(struct client *client, const struct node *node, uint32_t count_max, struct load *load)
 {
-    for (struct base_link *link = base_list_first(&client->busy); link != NULL && load->count < PARTS_OF_ASK;
+    for (struct base_link *link = base_list_first(&client->busy); link != NULL && load->count < count_max;
          link = base_list_next(&client->busy, link)) {
         struct part *part = BASE_ITEM(link, struct part, busy);
         if (part->leader != node->id) { continue; }
@@ -402,10 +402,10 @@ _Static_assert(PARTS_OF_ASK * (sizeof(struct kafka_produce_request_topic_produce
                "a request of PARTS_OF_ASK partitions fits the scratch");
 
 /* BASE_MISSING: there is nothing to send. */
-static enum base_rc send_load(struct client *client, struct node *node, struct port_out *out)
+static enum base_rc send_load(struct client *client, struct node *node, uint32_t count_max, struct port_out *out)
 {
     struct load load = {0};
-    gather(client, node, &load);
+    gather(client, node, count_max, &load);
     if (load.count == 0) { return BASE_MISSING; }
     int16_t cap = load.has_topic_without_id ? PRODUCE_BY_NAME_MAX : INT16_MAX;
     int16_t version = client__version(node, KAFKA_API_PRODUCE, cap);
@@ -456,7 +456,10 @@ static void send_to_leaders(struct client *client, struct port_out *out)
         while (node->is_used && node->state == NODE_READY && !node->is_bootstrap &&
                node->produce_in_flight < in_flight_max && client__can_send(client, node, out)) {
             if (!client__may_work(client, out)) { return; }
-            enum base_rc rc = send_load(client, node, out);
+            enum base_rc rc = BASE_FULL;
+            for (uint32_t most = PARTS_OF_ASK; most > 0 && rc == BASE_FULL; most /= 4) {
+                rc = send_load(client, node, most, out); /* memory may be there for a smaller request */
+            }
             if (rc == BASE_FULL) { client__later(client); }
             if (rc != BASE_OK) { break; }
         }

@@ -69,7 +69,7 @@ static enum rec_verdict open_batch(struct client *client, struct fetched *fetche
     size_t bytes = rec_open_bytes(batch, client->config.opened_bytes_max);
     if (client->config.is_crc_checked && !rec_crc_is_right(batch)) { return REC_BAD_CRC; }
     if (rec_is_compressed(batch)) {
-        fetched->opened = base_pages_take(client->pages, BASE_CLIENTS, bytes + 64);
+        fetched->opened = base_pages_take(client->pages, BASE_CONTROL, bytes + 64);
         if (fetched->opened == NULL) { return REC_NO_ROOM; }
         base_arena_init(&arena, fetched->opened, bytes + 64);
     }

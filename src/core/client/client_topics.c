@@ -124,7 +124,8 @@ static bool is_any_unanswered(const struct client *client)
 void client__turn_metadata(struct client *client, struct port_out *out)
 {
     if (client->metadata_due_ns <= client->now_ns || is_any_unanswered(client)) { client->is_metadata_wanted = true; }
-    if (!client->is_metadata_wanted || client->is_metadata_asked || client->is_closing) {
+    if (client->is_metadata_asked || client->is_closing) { return; }
+    if (!client->is_metadata_wanted) {
         client__alarm(client, client->metadata_due_ns);
         return;
     }

@@ -361,7 +361,7 @@ static bool make_input(struct peers *peers, struct peer *peer)
         return true;
     }
     if (peer->in != NULL && peer->in_bytes >= wanted_bytes && peer->parsed_bytes == 0) { return true; }
-    uint8_t *block = base_pages_take(peers->pages, BASE_CLIENTS, wanted_bytes);
+    uint8_t *block = base_pages_take(peers->pages, peers->config.class, wanted_bytes);
     if (block == NULL) { return false; }
     if (rest_bytes > 0) { memcpy(block, peer->in + peer->parsed_bytes, rest_bytes); }
     give_input(peers, peer);

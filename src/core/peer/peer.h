@@ -49,6 +49,7 @@ struct peers_config {
     uint64_t backoff_ns;         /* after the first failure */
     uint64_t backoff_max_ns;
     uint64_t seed;
+    enum base_class class; /* what its buffers are taken as */
 };
 
 size_t peers_arena_bytes(const struct peers_config *config);

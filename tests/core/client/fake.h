@@ -1,0 +1,115 @@
+/* fake.h: a broker at the level of frames, and the world between it and a client: one node, one topic, everything scripted.
+ *
+ * Room    tests/core/client.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef FAKE_H
+#define FAKE_H
+
+#include "client/client.h"
+#include "wire/kafka/kafka.h"
+
+#define FAKE_PARTS_MAX   4
+#define FAKE_BATCHES_MAX 512
+#define FAKE_RESULTS_MAX 4096
+#define FAKE_CONNS_MAX   16
+
+struct fake_batch {
+    uint8_t *at;
+    size_t size_bytes;
+    int64_t base_offset;
+};
+struct fake_log {
+    struct fake_batch batches[FAKE_BATCHES_MAX];
+    uint32_t count;
+    int64_t start;
+    int64_t end;
+    int64_t producer_id; /* of the last batch */
+    int32_t next_sequence;
+};
+
+struct fake_conn {
+    bool is_open;
+    bool is_reset; /* by the broker: told to the client as its outstanding effects end */
+    uint32_t generation;
+    uint8_t *in; /* requests */
+    size_t in_bytes;
+    uint8_t *out; /* answers on their way */
+    size_t out_bytes;
+    bool is_waiting; /* the request at the front is a fetch that waits for records */
+    uint64_t wait_until_ns;
+    bool has_recv;
+    struct port_effect recv;
+};
+
+struct fake_result { /* what a test may look at after the next poll */
+    struct client_result is;
+    char key[64];
+    char value[64];
+    int16_t answer_error; /* CreateTopics, DeleteTopics: of the first topic */
+};
+
+struct fake {
+    struct client_config config;
+    struct client *client;
+    void *memory;
+    size_t memory_bytes;
+    uint64_t now_ns;
+    struct port_out out;
+    struct port_event *events;
+    uint32_t event_first;
+    uint32_t event_count;
+    bool wants_continue;
+    uint64_t alarm_ns;
+    struct fake_conn conns[FAKE_CONNS_MAX];
+    struct fake_result results[FAKE_RESULTS_MAX];
+    uint32_t result_count;
+    bool polls; /* false: results are left in the client */
+    /* the broker's script */
+    size_t recv_bytes_max;     /* an answer comes in pieces of so many bytes */
+    uint32_t connects_refused; /* so many tries fail */
+    int16_t version_max[128];  /* what it says it knows; -1: not */
+    bool is_old;               /* refuses newer ApiVersions as before KIP-511 */
+    bool has_topic;
+    bool is_leaderless;
+    bool drops_requests; /* reads requests and never answers, but for ApiVersions and Metadata */
+    int32_t parts;
+    int16_t produce_errors[64]; /* of the next produce answers, one each; 0: none */
+    uint32_t produce_error_count;
+    uint32_t produce_errors_used;
+    bool error_after_append; /* the errors come after the batch was written */
+    uint32_t lose_answers;   /* so many produce requests are carried out, and the connection then resets */
+    uint32_t lose_requests;  /* so many are not carried out, and the connection resets */
+    int16_t fetch_errors[16];
+    uint32_t fetch_error_count;
+    uint32_t fetch_errors_used;
+    int16_t call_errors[16]; /* CreateTopics and DeleteTopics */
+    uint32_t call_error_count;
+    uint32_t call_errors_used;
+    bool forgets_producers; /* once: UNKNOWN_PRODUCER_ID for what comes next */
+    struct fake_log logs[FAKE_PARTS_MAX];
+    int64_t next_producer_id;
+    /* what it saw */
+    uint32_t requests[128];
+    int16_t versions[128];
+    uint32_t produce_in_flight;
+    uint32_t connects;
+};
+
+struct fake *fake_new(void); /* config at defaults for tests; change it, then fake_start */
+void fake_start(struct fake *fake);
+void fake_free(struct fake *fake); /* closes the client, and checks that everything came back */
+/* Runs until nothing happens before `ms` from now. */
+void fake_run(struct fake *fake, uint64_t ms);
+enum base_rc fake_produce(struct fake *fake, uint64_t token, int32_t partition, const char *key, const char *value);
+/* The result about a token; fails the test when there is none or more than one. */
+const struct fake_result *fake_result_of(const struct fake *fake, uint64_t token);
+uint32_t fake_count(const struct fake *fake, enum client_result_kind kind);
+/* How often the value is in the partition's log. */
+uint32_t fake_times(const struct fake *fake, int32_t partition, const char *value);
+/* All values of the log, separated by spaces. */
+const char *fake_values(const struct fake *fake, int32_t partition);
+void fake_append(struct fake *fake, int32_t partition, const char *const *values, uint32_t count, enum codec_kind kind);
+
+#endif

@@ -1,0 +1,399 @@
+/* test_client_consume.c: records out of partitions, and calls.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "fake.h"
+
+#include "wire/kafka/create_topics.h"
+#include "wire/kafka/delete_topics.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const char *const letters[] = {"a", "b", "c", "d", "e"};
+
+static void assign_from(struct fake *fake, enum client_start start, int64_t at, enum client_reset reset)
+{
+    struct client_assignment assignment = {
+        .token = 7, .topic = base_slice_text("t"), .partition = 0, .start = start, .at = at, .reset = reset};
+    assert_int_equal(client_assign(fake->client, &assignment), BASE_OK);
+}
+
+static void expect_values(const struct fake *fake, const char *expected)
+{
+    char words[65536] = "";
+    size_t used = 0;
+    int64_t last = -1;
+    for (uint32_t i = 0; i < fake->result_count; i++) {
+        if (fake->results[i].is.kind != CLIENT_RECORD) { continue; }
+        used +=
+            (size_t)snprintf(words + used, sizeof words - used, "%s%s", used == 0 ? "" : " ", fake->results[i].value);
+        assert_true(fake->results[i].is.offset > last);
+        last = fake->results[i].is.offset;
+    }
+    assert_string_equal(words, expected);
+}
+
+static void a_partition_is_read_from_its_beginning_in_order(void **state)
+{
+    (void)state;
+    struct fake *fake = fake_new();
+    fake_append(fake, 0, letters, 3, CODEC_NONE);
+    fake_append(fake, 0, letters + 3, 2, CODEC_NONE);
+    fake_start(fake);
+    assign_from(fake, CLIENT_FROM_BEGINNING, 0, CLIENT_RESET_FAIL);
+    fake_run(fake, 1);
+    fake_run(fake, 1);
+    expect_values(fake, "a b c d e");
+    assert_int_equal(fake_count(fake, CLIENT_AT_END), 1);
+    fake_free(fake);
+}
+
+static void every_compression_is_opened(void **state)
+{
+    (void)state;
+    for (enum codec_kind kind = CODEC_NONE; kind <= CODEC_ZSTD; kind++) {
+        struct fake *fake = fake_new();
+        fake_append(fake, 0, letters, 5, kind);
+        fake_start(fake);
+        assign_from(fake, CLIENT_FROM_BEGINNING, 0, CLIENT_RESET_FAIL);
+        fake_run(fake, 1);
+        expect_values(fake, "a b c d e");
+        fake_free(fake);
+    }
+}
+
+static void an_offset_inside_a_batch_begins_there(void **state)
+{
+    (void)state;
+    struct fake *fake = fake_new();
+    fake_append(fake, 0, letters, 5, CODEC_LZ4);
+    fake_start(fake);
+    assign_from(fake, CLIENT_FROM_OFFSET, 3, CLIENT_RESET_FAIL);
+    fake_run(fake, 1);
+    expect_values(fake, "d e");
+    fake_free(fake);
+}
+
+static void the_end_shows_what_comes_later(void **state)
+{
+    (void)state;
+    struct fake *fake = fake_new();
+    fake_append(fake, 0, letters, 3, CODEC_NONE);
+    fake_start(fake);
+    assign_from(fake, CLIENT_FROM_END, 0, CLIENT_RESET_FAIL);
+    fake_run(fake, 600); /* one long poll */
+    assert_int_equal(fake_count(fake, CLIENT_AT_END), 1);
+    fake_append(fake, 0, letters + 3, 2, CODEC_NONE);
+    fake_run(fake, 1);
+    expect_values(fake, "d e");
+    assert_int_equal(fake_count(fake, CLIENT_AT_END), 2);
+    fake_free(fake);
+}
+
+static void a_time_begins_at_the_first_record_that_is_as_new(void **state)
+{
+    (void)state;
+    struct fake *fake = fake_new();
+    fake_append(fake, 0, letters, 3, CODEC_NONE);     /* 1000 to 1002 */
+    fake_append(fake, 0, letters + 3, 2, CODEC_NONE); /* 1003 to 1004 */
+    fake_start(fake);
+    assign_from(fake, CLIENT_FROM_TIME, 1003, CLIENT_RESET_FAIL);
+    fake_run(fake, 1);
+    expect_values(fake, "d e");
+    assign_from(fake, CLIENT_FROM_TIME, 99999, CLIENT_RESET_FAIL); /* later than everything: the end */
+    fake_run(fake, 1);
+    expect_values(fake, "d e");
+    fake_free(fake);
+}
+
+static void an_offset_out_of_range_fails_or_resets_as_told(void **state)
+{
+    (void)state;
+    static const char *const expected[] = {"", "a b c", ""};
+    for (enum client_reset reset = CLIENT_RESET_FAIL; reset <= CLIENT_RESET_END; reset++) {
+        struct fake *fake = fake_new();
+        fake_append(fake, 0, letters, 3, CODEC_NONE);
+        fake_start(fake);
+        assign_from(fake, CLIENT_FROM_OFFSET, 50, reset);
+        fake_run(fake, 1000);
+        expect_values(fake, expected[reset]);
+        assert_int_equal(fake_count(fake, CLIENT_FAILED), reset == CLIENT_RESET_FAIL ? 1 : 0);
+        if (reset == CLIENT_RESET_FAIL) {
+            assert_int_equal(fake_result_of(fake, 7)->is.error, KAFKA_ERROR_OFFSET_OUT_OF_RANGE);
+        }
+        fake_free(fake);
+    }
+}
+
+static void a_moved_leader_is_looked_up_again(void **state)
+{
+    (void)state;
+    static const int16_t errors[] = {KAFKA_ERROR_NOT_LEADER_OR_FOLLOWER, KAFKA_ERROR_FENCED_LEADER_EPOCH,
+                                     KAFKA_ERROR_UNKNOWN_LEADER_EPOCH, KAFKA_ERROR_UNKNOWN_TOPIC_ID};
+    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
+        struct fake *fake = fake_new();
+        fake_append(fake, 0, letters, 3, CODEC_NONE);
+        fake->fetch_errors[0] = errors[i];
+        fake->fetch_error_count = 1;
+        fake_start(fake);
+        assign_from(fake, CLIENT_FROM_OFFSET, 0, CLIENT_RESET_FAIL);
+        fake_run(fake, 100);
+        uint32_t asked = fake->requests[KAFKA_API_METADATA];
+        fake_run(fake, 1000);
+        expect_values(fake, "a b c");
+        assert_true(asked >= 1);
+        fake_free(fake);
+    }
+}
+
+static void a_rotten_batch_fails_its_partition(void **state)
+{
+    (void)state;
+    struct fake *fake = fake_new();
+    fake_append(fake, 0, letters, 3, CODEC_NONE);
+    fake->logs[0].batches[0].at[fake->logs[0].batches[0].size_bytes - 1] ^= 1;
+    fake_start(fake);
+    assign_from(fake, CLIENT_FROM_OFFSET, 0, CLIENT_RESET_FAIL);
+    fake_run(fake, 1000);
+    expect_values(fake, "");
+    assert_int_equal(fake_result_of(fake, 7)->is.error, KAFKA_ERROR_CORRUPT_MESSAGE);
+    fake_free(fake);
+}
+
+static void answers_cut_at_any_byte_give_the_same_records(void **state)
+{
+    (void)state;
+    for (size_t cut = 1; cut < 40; cut++) {
+        struct fake *fake = fake_new();
+        fake->recv_bytes_max = cut;
+        fake_append(fake, 0, letters, 5, CODEC_GZIP);
+        fake_start(fake);
+        assign_from(fake, CLIENT_FROM_BEGINNING, 0, CLIENT_RESET_FAIL);
+        fake_run(fake, 1);
+        expect_values(fake, "a b c d e");
+        fake_free(fake);
+    }
+}
+
+static void a_reader_that_is_behind_stops_the_fetching(void **state)
+{
+    (void)state;
+    struct fake *fake = fake_new();
+    fake->config.fetch_partition_bytes_max = 100;
+    char value[8];
+    const char *one = value;
+    for (int i = 0; i < 300; i++) {
+        (void)snprintf(value, sizeof value, "%d", i);
+        fake_append(fake, 0, &one, 1, CODEC_NONE);
+    }
+    fake_start(fake);
+    assign_from(fake, CLIENT_FROM_BEGINNING, 0, CLIENT_RESET_FAIL);
+    fake->polls = false;
+    fake_run(fake, 100);
+    assert_true(fake->requests[KAFKA_API_FETCH] <= 3);
+    fake->polls = true;
+    fake_run(fake, 10);
+    assert_int_equal(fake_count(fake, CLIENT_RECORD), 300);
+    fake_free(fake);
+}
+
+static void what_is_not_assigned_any_more_is_not_shown(void **state)
+{
+    (void)state;
+    struct fake *fake = fake_new();
+    fake_append(fake, 0, letters, 5, CODEC_NONE);
+    fake_start(fake);
+    assign_from(fake, CLIENT_FROM_BEGINNING, 0, CLIENT_RESET_FAIL);
+    fake->polls = false;
+    fake_run(fake, 1);
+    client_unassign(fake->client, base_slice_text("t"), 0);
+    fake->polls = true;
+    fake_run(fake, 1000);
+    expect_values(fake, "");
+    fake_free(fake);
+}
+
+static void an_old_broker_is_fetched_from_by_name(void **state)
+{
+    (void)state;
+    struct fake *fake = fake_new();
+    fake->version_max[KAFKA_API_FETCH] = 10;
+    fake->version_max[KAFKA_API_METADATA] = 7;
+    fake->version_max[KAFKA_API_LIST_OFFSETS] = 3;
+    fake_append(fake, 0, letters, 5, CODEC_NONE);
+    fake_start(fake);
+    assign_from(fake, CLIENT_FROM_BEGINNING, 0, CLIENT_RESET_FAIL);
+    fake_run(fake, 1);
+    expect_values(fake, "a b c d e");
+    assert_int_equal(fake->versions[KAFKA_API_FETCH], 10);
+    fake_free(fake);
+}
+
+static void a_missing_topic_fails_its_assignment(void **state)
+{
+    (void)state;
+    struct fake *fake = fake_new();
+    fake->has_topic = false;
+    fake_start(fake);
+    assign_from(fake, CLIENT_FROM_BEGINNING, 0, CLIENT_RESET_FAIL);
+    fake_run(fake, 20000);
+    assert_int_equal(fake_result_of(fake, 7)->is.error, KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION);
+    fake_free(fake);
+}
+
+/* ---- calls ---- */
+
+static void call(struct fake *fake, uint64_t token, int16_t api_key, const void *request)
+{
+    struct client_call wanted = {
+        .token = token, .api_key = api_key, .target = CLIENT_TO_CONTROLLER, .request = request, .timeout_ms = 5000};
+    assert_int_equal(client_call(fake->client, &wanted), BASE_OK);
+}
+
+static void create_topic(struct fake *fake, uint64_t token)
+{
+    struct kafka_create_topics_request request;
+    struct kafka_create_topics_request_creatable_topic topic;
+    kafka_create_topics_request_init(&request);
+    kafka_create_topics_request_creatable_topic_init(&topic);
+    topic.name = kafka_text_words("t");
+    topic.num_partitions = -1;
+    topic.replication_factor = -1;
+    request.topics = &topic;
+    request.topics_count = 1;
+    call(fake, token, KAFKA_API_CREATE_TOPICS, &request);
+}
+
+static void delete_topic(struct fake *fake, uint64_t token)
+{
+    struct kafka_delete_topics_request request;
+    struct kafka_delete_topics_request_delete_topic_state topic;
+    kafka_delete_topics_request_init(&request);
+    kafka_delete_topics_request_delete_topic_state_init(&topic);
+    topic.name = kafka_text_words("t");
+    request.topics = &topic;
+    request.topics_count = 1;
+    call(fake, token, KAFKA_API_DELETE_TOPICS, &request);
+}
+
+static void a_call_waits_for_a_node_and_gets_its_answer(void **state)
+{
+    (void)state;
+    struct fake *fake = fake_new();
+    fake->connects_refused = 2;
+    fake_start(fake);
+    create_topic(fake, 1);
+    fake->call_errors[0] = KAFKA_ERROR_TOPIC_ALREADY_EXISTS;
+    fake->call_error_count = 1;
+    fake_run(fake, 4000);
+    assert_int_equal(fake_result_of(fake, 1)->answer_error, KAFKA_ERROR_TOPIC_ALREADY_EXISTS);
+    fake_free(fake);
+}
+
+static void a_broker_that_is_not_the_controller_is_asked_again(void **state)
+{
+    (void)state;
+    struct fake *fake = fake_new();
+    fake_start(fake);
+    fake->call_errors[0] = KAFKA_ERROR_NOT_CONTROLLER;
+    fake->call_error_count = 1;
+    create_topic(fake, 1);
+    fake_run(fake, 4000);
+    assert_int_equal(fake_result_of(fake, 1)->answer_error, KAFKA_ERROR_NONE);
+    assert_int_equal(fake->requests[KAFKA_API_CREATE_TOPICS], 2);
+    fake_free(fake);
+}
+
+static void calls_are_said_in_every_version(void **state)
+{
+    (void)state;
+    for (int16_t version = 1; version <= 6; version++) {
+        struct fake *fake = fake_new();
+        fake->version_max[KAFKA_API_DELETE_TOPICS] = version;
+        fake->version_max[KAFKA_API_CREATE_TOPICS] = version < 2 ? 2 : version;
+        fake_start(fake);
+        create_topic(fake, 1);
+        delete_topic(fake, 2);
+        fake_run(fake, 1000);
+        assert_non_null(fake_result_of(fake, 1)->is.answer);
+        assert_non_null(fake_result_of(fake, 2)->is.answer);
+        assert_int_equal(fake->versions[KAFKA_API_DELETE_TOPICS], version);
+        fake_free(fake);
+    }
+}
+
+static void a_call_that_nobody_knows_is_refused(void **state)
+{
+    (void)state;
+    struct fake *fake = fake_new();
+    fake->version_max[KAFKA_API_CREATE_TOPICS] = -1;
+    fake_start(fake);
+    create_topic(fake, 1);
+    fake_run(fake, 1000);
+    assert_null(fake_result_of(fake, 1)->is.answer);
+    assert_int_equal(fake_result_of(fake, 1)->is.error, KAFKA_ERROR_UNSUPPORTED_VERSION);
+    assert_false(fake_result_of(fake, 1)->is.is_indefinite);
+    fake_free(fake);
+}
+
+static void a_call_without_an_answer_may_have_been_carried_out(void **state)
+{
+    (void)state;
+    struct fake *fake = fake_new();
+    fake_start(fake);
+    fake_run(fake, 1000);
+    fake->drops_requests = true;
+    create_topic(fake, 1);
+    fake_run(fake, 10000);
+    assert_int_equal(fake_result_of(fake, 1)->is.rc, PORT_TIMED_OUT);
+    assert_true(fake_result_of(fake, 1)->is.is_indefinite);
+    fake_free(fake);
+}
+
+static void a_call_with_no_broker_times_out_and_was_not_carried_out(void **state)
+{
+    (void)state;
+    struct fake *fake = fake_new();
+    fake->connects_refused = UINT32_MAX;
+    fake_start(fake);
+    create_topic(fake, 1);
+    fake_run(fake, 10000);
+    assert_int_equal(fake_result_of(fake, 1)->is.rc, PORT_TIMED_OUT);
+    assert_false(fake_result_of(fake, 1)->is.is_indefinite);
+    struct client_view view;
+    client_view(fake->client, &view);
+    assert_int_equal(view.connect_rc, PORT_REFUSED);
+    assert_true(fake->connects < 40); /* it backs off */
+    fake_free(fake);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_partition_is_read_from_its_beginning_in_order),
+        cmocka_unit_test(every_compression_is_opened),
+        cmocka_unit_test(an_offset_inside_a_batch_begins_there),
+        cmocka_unit_test(the_end_shows_what_comes_later),
+        cmocka_unit_test(a_time_begins_at_the_first_record_that_is_as_new),
+        cmocka_unit_test(an_offset_out_of_range_fails_or_resets_as_told),
+        cmocka_unit_test(a_moved_leader_is_looked_up_again),
+        cmocka_unit_test(a_rotten_batch_fails_its_partition),
+        cmocka_unit_test(answers_cut_at_any_byte_give_the_same_records),
+        cmocka_unit_test(a_reader_that_is_behind_stops_the_fetching),
+        cmocka_unit_test(what_is_not_assigned_any_more_is_not_shown),
+        cmocka_unit_test(an_old_broker_is_fetched_from_by_name),
+        cmocka_unit_test(a_missing_topic_fails_its_assignment),
+        cmocka_unit_test(a_call_waits_for_a_node_and_gets_its_answer),
+        cmocka_unit_test(a_broker_that_is_not_the_controller_is_asked_again),
+        cmocka_unit_test(calls_are_said_in_every_version),
+        cmocka_unit_test(a_call_that_nobody_knows_is_refused),
+        cmocka_unit_test(a_call_without_an_answer_may_have_been_carried_out),
+        cmocka_unit_test(a_call_with_no_broker_times_out_and_was_not_carried_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
