@@ -127,8 +127,9 @@ static bool actors_are_quiet(struct run *run)
 static bool broker_serves(struct run *run)
 {
     if (world_node_state(run->world, run->cast.broker) == WORLD_STOPPED) { world_restart(run->world, run->cast.broker); }
-    return world_node_state(run->world, run->cast.broker) == WORLD_UP && run->is_recovered &&
-           run->states[0] == BROKER_SERVING;
+    bool is_ready = world_node_state(run->world, run->cast.broker) == WORLD_UP;
+    for (uint32_t i = 0; i < (uint32_t)run->shape.shards; i++) { is_ready = is_ready && run->is_ready[i]; }
+    return is_ready;
 }
 
 static bool broker_is_stopped(struct run *run)
@@ -304,6 +305,13 @@ static uint64_t sum_evaluated(const struct run *run, uint64_t *done_out, uint32_
     return evaluated;
 }
 
+static uint64_t count_partitions(const struct run *run)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < run->cast.topic_count; i++) { count += (uint64_t)run->cast.topics[i].partition_count; }
+    return count;
+}
+
 /* The final reader waits at every end. In each of three spans shorter than its wait: no request was answered means nothing was
  * looked at; and never much of anything. */
 static bool idle(struct run *run)
@@ -325,7 +333,7 @@ static bool idle(struct run *run)
         if (is_waiting && events > (uint64_t)run->shape.shards * 6) {
             run__fail(run, "I21", "%" PRIu64 " events in %d s while a fetch was parked", events, (int)(IDLE_NS / WORLD_S));
         }
-        if (events > IDLE_EVENTS_MAX * (uint64_t)run->shape.shards) {
+        if (events > IDLE_EVENTS_MAX * (uint64_t)run->shape.shards + 24 * count_partitions(run)) {
             run__fail(run, "I21", "%" PRIu64 " events in %d s of idleness", events, (int)(IDLE_NS / WORLD_S));
         }
     }

@@ -38,6 +38,8 @@ struct run {
     bool is_failed;
     /* of this boot */
     enum broker_state states[WORLD_SHARDS_MAX];
+    bool is_ready[WORLD_SHARDS_MAX];   /* said so */
+    bool has_looked[WORLD_SHARDS_MAX]; /* at its logs, since */
     bool is_recovered;
     bool was_clean;
     uint64_t broker_events;

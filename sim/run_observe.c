@@ -37,16 +37,25 @@ static void note_disk_effect(struct run *run, uint32_t shard, const struct port_
     if (effect->kind == PORT_WRITE && effect->token >> 56 == 0x50) { branches[RUN_BYTES_REPLAYED] += 1; }
 }
 
+/* Shards but the first never say so in their view. */
+static void now_serves(struct run *run, uint32_t shard)
+{
+    run->is_ready[shard] = true;
+    run->states[shard] = BROKER_SERVING;
+}
+
 static void on_effect(void *context, uint32_t node, uint32_t shard, const struct port_effect *effect)
 {
     struct run *run = context;
     if (node != run->cast.broker) { return; }
+    if (effect->kind == PORT_READY) { now_serves(run, shard); }
     note_disk_effect(run, shard, effect);
     check_stream_effect(run->stream, shard, effect);
 }
 
 static void look_at_logs(struct run *run, uint32_t shard, const struct broker *broker)
 {
+    run->has_looked[shard] = true;
     struct broker_log_view view;
     for (uint32_t cursor = 0; broker_each_log(broker, &cursor, &view);) {
         struct check_log log = {.id = view.id,
@@ -70,12 +79,12 @@ static void on_step(void *context, uint32_t node, uint32_t shard, const struct p
     if (view.state == BROKER_STOPPED && run->states[shard] < BROKER_SERVING && shard == 0) {
         run->result->branches[RUN_START_REFUSED] += 1;
     }
-    run->states[shard] = view.state;
+    if (shard == 0 || !run->is_ready[shard]) { run->states[shard] = view.state; }
     if (view.is_disk_failed && shard == 0) { run->result->branches[RUN_DISK_FAILED] = 1; }
-    if (view.state == BROKER_SERVING) { look_at_logs(run, shard, broker); }
+    if (run->is_ready[shard] && view.state < BROKER_CLOSING) { look_at_logs(run, shard, broker); }
     if (run->is_recovered) { return; }
     for (uint32_t i = 0; i < (uint32_t)run->shape.shards; i++) {
-        if (run->states[i] != BROKER_SERVING) { return; }
+        if (!run->has_looked[i]) { return; }
     }
     run->is_recovered = true;
     run->result->branches[run->result->starts == 1 ? RUN_START_EMPTY : run->was_clean ? RUN_START_CLEAN : RUN_START_DIRTY] += 1;
@@ -86,7 +95,10 @@ static void on_boot(void *context, uint32_t node)
 {
     struct run *run = context;
     if (node != run->cast.broker) { return; }
-    for (uint32_t i = 0; i < WORLD_SHARDS_MAX; i++) { run->states[i] = BROKER_BOOT; }
+    for (uint32_t i = 0; i < WORLD_SHARDS_MAX; i++) {
+        run->states[i] = BROKER_BOOT;
+        run->is_ready[i] = run->has_looked[i] = false;
+    }
     run->is_recovered = false;
     run->result->starts += 1;
     if (run->result->starts == 1) { return; }

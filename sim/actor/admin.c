@@ -245,10 +245,16 @@ void actor__administer(struct actor *actor)
 {
     const struct actor_cast *cast = actor->spec->cast;
     if (actor->outstanding > 0) { return; }
+    if (actor->probes > 0 && actor->stage == 0) { /* a connection may be dead without knowing it: this one tells */
+        (void)actor__ask_topic(actor, 0, false);  /* no room: then what comes next has none either */
+        actor->stage = 1;
+        return;
+    }
     if (actor->probes > 0) {
         bool is_asked = true;
         for (uint32_t i = 0; i < cast->topic_count && is_asked; i++) { is_asked = actor__ask_topic(actor, i, true); }
         actor->probes = 0;
+        actor->stage = 0;
         return;
     }
     if (actor->phase != PHASE_LOAD || actor->done >= actor->spec->wanted) {

@@ -100,7 +100,9 @@ static void judge_recovered(struct check_stream *stream, struct stream_log *log,
                      log->name, log->id.index, log->offset_start, now->offset_start);
     }
     bool may_have_grown = is_metadata(log); /* a node registers itself before it serves */
-    if ((now->offset_end > log->offset_end && !may_have_grown) || now->offset_end < log->watermark) {
+    int64_t end_max = log->offset_end; /* or what a write under way brought there */
+    if (stream__asked_end(stream, log) > end_max) { end_max = stream__asked_end(stream, log); }
+    if ((now->offset_end > end_max && !may_have_grown) || now->offset_end < log->watermark) {
         check_breach(stream->report, "I18", "%s-%" PRId32 " had watermark %" PRId64 " and end %" PRId64
                      " before the restart, and ends at %" PRId64 " after", log->name, log->id.index, log->watermark,
                      log->offset_end, now->offset_end);

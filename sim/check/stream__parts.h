@@ -14,6 +14,7 @@
 struct stream_path { /* one file, whatever name it has */
     char *name;      /* NULL: unlinked */
     bool is_journal;
+    int64_t asked_end; /* of a segment: past the last batch that was ever written to it */
 };
 
 struct stream_open {
@@ -119,6 +120,9 @@ struct stream_log *stream__log(struct check_stream *stream, struct base_part id)
 
 /* A write to one of its segments, past what the journal's rows name, has not been synced. */
 bool stream__has_unsynced_segment(const struct check_stream *stream, const struct stream_log *log);
+
+/* Past the last offset that was ever written to its segments. */
+int64_t stream__asked_end(const struct check_stream *stream, const struct stream_log *log);
 
 void stream__disk_effect(struct check_stream *stream, const struct port_effect *effect);
 void stream__disk_done(struct check_stream *stream, const struct port_event *event);

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "record/record.h"
+
 /* The journal's format, as docs/formats/journal.md has it. */
 enum {
     GROUP_MAGIC = 0x574a4731,
@@ -156,6 +158,31 @@ bool stream__has_unsynced_segment(const struct check_stream *stream, const struc
     return false;
 }
 
+int64_t stream__asked_end(const struct check_stream *stream, const struct stream_log *log)
+{
+    char folder[320];
+    (void)snprintf(folder, sizeof folder, "%s-%" PRId32 "/", log->name, log->id.index);
+    int64_t end = 0;
+    for (uint32_t i = 0; i < stream->path_count; i++) {
+        const struct stream_path *path = &stream->paths[i];
+        if (path->name == NULL || strncmp(path->name, folder, strlen(folder)) != 0) { continue; }
+        if (path->asked_end > end) { end = path->asked_end; }
+    }
+    return end;
+}
+
+/* A piece of a write to a segment is a batch, or several. */
+static void note_batches(struct stream_path *path, const struct port_effect *effect)
+{
+    for (uint32_t i = 0; i < effect->piece_count; i++) {
+        struct base_slice rest = base_slice_of(effect->pieces[i].at, (size_t)effect->pieces[i].size_bytes);
+        struct rec_batch batch;
+        while (rec_batch_next(&rest, &batch) == REC_OK) {
+            if (rec_offset_end(&batch) > path->asked_end) { path->asked_end = rec_offset_end(&batch); }
+        }
+    }
+}
+
 static void take_row(struct check_stream *stream, uint32_t group, const uint8_t *row)
 {
     struct base_part id = {.index = (int32_t)base_get_u32(row + ROW_INDEX_AT)};
@@ -233,6 +260,9 @@ static void asked_write(struct check_stream *stream, const struct port_effect *e
     for (uint32_t i = 0; i < effect->piece_count; i++) { size_bytes += effect->pieces[i].size_bytes; }
     uint64_t to = effect->position_bytes + size_bytes;
     stream->writes = stream__grow(stream->writes, stream->write_count, &stream->write_room, sizeof *stream->writes);
+    if (strstr(stream->paths[path].name == NULL ? "" : stream->paths[path].name, ".log") != NULL) {
+        note_batches(&stream->paths[path], effect);
+    }
     uint8_t base[8] = {0}; /* a segment's batches begin with their offset */
     (void)gather(effect, base, sizeof base); /* a shorter write is none of batches */
     stream->writes[stream->write_count++] = (struct stream_write){.path = path,
