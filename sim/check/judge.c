@@ -109,6 +109,15 @@ bool judge__may_be_deleted(const struct judge *judge, const struct history_op *o
     return false;
 }
 
+bool judge__was_deleted(const struct judge *judge, const char *topic)
+{
+    for (uint32_t i = 0; i < judge->delete_count; i++) {
+        const struct history_op *op = judge->deletes[i];
+        if (op->what != HISTORY_FAIL && strcmp(op->topic, topic) == 0) { return true; }
+    }
+    return false;
+}
+
 bool judge__same_record(const struct history_op *a, const struct history_op *b)
 {
     return compare_record(&a->record, &b->record) == 0 && a->record.incarnation == b->record.incarnation;
@@ -202,7 +211,7 @@ static void judge_repeated_reads(struct judge *judge)
     }
     for (uint32_t i = 0; i < judge->read_count; i++) {
         const struct history_op *read = judge->reads[i];
-        if (read->is_final || judge__may_be_deleted(judge, read)) { continue; }
+        if (read->is_final || judge__was_deleted(judge, read->topic)) { continue; }
         int64_t end = judge__final_end(judge, read->topic, read->partition);
         if (end >= 0 && read->offset >= end) {
             check_breach(judge->report, "I4", RECORD " was read at " PLACE ", and the log ended at %" PRId64 " later",

@@ -27,6 +27,8 @@ const struct history_op *judge__final_at(const struct judge *judge, const char *
 int64_t judge__final_end(const struct judge *judge, const char *topic, int32_t partition);
 /* The topic that `op` meant may have been deleted since `op` began. */
 bool judge__may_be_deleted(const struct judge *judge, const struct history_op *op);
+/* A deletion of that topic was ever asked for, and did not fail. */
+bool judge__was_deleted(const struct judge *judge, const char *topic);
 bool judge__same_record(const struct history_op *a, const struct history_op *b);
 
 void judge__answers(struct judge *judge); /* I21, I23 */
