@@ -85,6 +85,7 @@ struct part {
     bool is_answered; /* the last answer has come */
     bool is_written;  /* acks=1 has been told */
     bool is_watched;
+    bool is_busy; /* a read found no handle or no room: nothing is said of what is there */
     int32_t bad_record_index;
     uint16_t verdict;
     int64_t offset; /* base offset; time: offset found */

@@ -222,6 +222,7 @@ static void answer_read(struct broker *broker, struct asker asker, int16_t error
     answer.words[3] = (uint64_t)(log == NULL ? -1 : log->watermark);
     answer.words[4] = (uint64_t)(log == NULL ? -1 : log->offset_start);
     answer.words[11] = (uint64_t)(uint32_t)(log == NULL ? -1 : log->leader_epoch);
+    answer.words[12] = error == KAFKA_ERROR_NONE && done == NULL; /* busy: there may be more than is said */
     if (done != NULL) {
         answer.words[5] = (uint64_t)done->file.slot << 32 | done->file.shard;
         answer.words[6] = done->file.generation;
@@ -259,7 +260,8 @@ static void on_read(struct broker *broker, const struct port_message *message, s
     struct plog_read read = {.token = (uint64_t)op + 1,
                              .offset = (int64_t)message->words[5],
                              .bytes_max = (uint32_t)message->words[6],
-                             .takes_oversized_first = true};
+                             .takes_oversized_first = true,
+                             .is_prompt = true};
     if (op == BASE_POOL_NONE || plog_read(broker->plog, log->ref, &read, out) != BASE_OK) {
         if (op != BASE_POOL_NONE) { base_pool_give(&broker->back_ops, op); }
         /* No room for one more read: nothing found, ask again. A client takes it for an idle partition. */
@@ -413,11 +415,11 @@ static void on_op_done(struct broker *broker, const struct plog_out *item, struc
     switch (op.kind) {
     case BACK_APPEND: answer_append(broker, op.asker, error_of(item->result), REC_OK, -1, item, out); return;
     case BACK_READ:
-        if (item->result == PLOG_OK) {
+        if (item->result == PLOG_OK || item->result == PLOG_BUSY) {
             view = (struct plog_view){.watermark = item->watermark,
                                       .offset_start = item->offset_start,
                                       .leader_epoch = item->leader_epoch};
-            answer_read(broker, op.asker, KAFKA_ERROR_NONE, &view, item, out);
+            answer_read(broker, op.asker, KAFKA_ERROR_NONE, &view, item->result == PLOG_OK ? item : NULL, out);
         } else if (item->result == PLOG_OFFSET_RANGE) {
             view = (struct plog_view){.watermark = -1, .offset_start = -1, .leader_epoch = -1};
             answer_read(broker, op.asker, KAFKA_ERROR_OFFSET_OUT_OF_RANGE, &view, NULL, out);

@@ -14,6 +14,7 @@
 #include "wire/kafka/fetch.h"
 
 #define ISOLATION_LEVEL_MAX 1
+#define BUSY_RETRY_NS       (UINT64_C(20) * 1000000)
 
 static const struct kafka_fetch_request *fetch_of(const struct request *request) { return request->decoded; }
 
@@ -171,6 +172,15 @@ static bool has_error(const struct request *request)
     return false;
 }
 
+/* No watermark wakes what could only not be read now. */
+static bool has_busy(const struct request *request)
+{
+    for (uint32_t i = 0; i < request->part_count; i++) {
+        if (request->parts[i].is_busy) { return true; }
+    }
+    return false;
+}
+
 static void park(struct broker *broker, struct request *request, struct port_out *out)
 {
     request->state = REQUEST_PARKED;
@@ -178,7 +188,9 @@ static void park(struct broker *broker, struct request *request, struct port_out
     if (parked->head.next == NULL) { base_list_init(parked); }
     base_list_push_back(parked, &request->parked_link);
     broker->parked_count += 1;
-    enum base_rc rc = base_heap_insert(&broker->deadlines, &request->deadline, request->deadline_ns);
+    uint64_t until_ns = request->deadline_ns;
+    if (has_busy(request)) { until_ns = base_min_u64(until_ns, base_deadline_ns(broker->now_ns, BUSY_RETRY_NS)); }
+    enum base_rc rc = base_heap_insert(&broker->deadlines, &request->deadline, until_ns);
     CHECK(rc == BASE_OK); /* the heap holds as many as there are requests */
     request->part_next = 0;
     base_list_push_back(&broker->watching, &request->link); /* the watches leave a portion a step */
@@ -237,7 +249,7 @@ void fetch_woke(struct broker *broker, struct request *request, struct port_out 
 
 void fetch_expired(struct broker *broker, struct request *request, struct port_out *out)
 {
-    request->is_last_round = true;
+    request->is_last_round = broker->is_draining || broker->now_ns >= request->deadline_ns; /* else it was busy */
     fetch_woke(broker, request, out);
 }
 

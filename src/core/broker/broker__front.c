@@ -411,6 +411,7 @@ static void on_part_answer(struct broker *broker, const struct port_message *mes
         part->lease = message->words[9];
         part->first_batch_bytes = message->words[10];
         part->leader_epoch = (int32_t)(uint32_t)message->words[11];
+        part->is_busy = message->words[12] != 0;
         break;
     case MSG_TIME_DONE:
         part->error = (int16_t)message->words[2];

@@ -154,6 +154,7 @@ struct plog_read {
     int64_t offset;
     uint32_t bytes_max;         /* of this read */
     bool takes_oversized_first; /* a first batch larger than bytes_max is returned whole (KIP-74) */
+    bool is_prompt;        /* BUSY when all leases are out, where it would else wait for one: who holds others must not wait */
     bool is_end_unlimited; /* read to the end of what is written, not to the watermark (followers, metadata replay) */
 };
 /* Finds the file range that starts with the batch holding `offset`: PLOG_OUT_READ follows. At the watermark the range is empty and OK.

@@ -171,6 +171,22 @@ static void open_new(struct plog *plog, struct plog__log *log, struct plog__segm
     ask_open(plog, file, out);
 }
 
+static bool is_prompt(struct plog *plog, const struct plog__task *task)
+{
+    const struct plog__read *read = base_pool_at(&plog->reads, task->slot);
+    return read->ask.is_prompt;
+}
+
+static enum plog__got no_lease(struct plog *plog, struct plog__task *task, enum port_rc *rc_out)
+{
+    if (is_prompt(plog, task)) {
+        *rc_out = PORT_NO_HANDLES;
+        return PLOG__FAILED;
+    }
+    wait_on(&plog->lease_waiters, task);
+    return PLOG__WAIT;
+}
+
 enum plog__got plog__file_get(struct plog *plog, struct plog__log *log, struct plog__segment *segment,
                               enum plog__which which, uint32_t flags, struct plog__task *task, enum port_rc *rc_out,
                               struct port_out *out)
@@ -195,19 +211,13 @@ enum plog__got plog__file_get(struct plog *plog, struct plog__log *log, struct p
             wait_on(&file->waiters, task);
             return PLOG__WAIT;
         }
-        if (is_read && !file->is_leased && !may_lease(plog)) {
-            wait_on(&plog->lease_waiters, task);
-            return PLOG__WAIT;
-        }
+        if (is_read && !file->is_leased && !may_lease(plog)) { return no_lease(plog, task, rc_out); }
         pin(plog, file, task);
         return PLOG__GOT;
     }
-    if (is_read && !may_lease(plog)) {
-        wait_on(&plog->lease_waiters, task);
-        return PLOG__WAIT;
-    }
+    if (is_read && !may_lease(plog)) { return no_lease(plog, task, rc_out); }
     if (plog->free_file_count == 0) {
-        wait_on(is_read ? &plog->lease_waiters : &plog->slot_waiters, task);
+        wait_on(is_read && !is_prompt(plog, task) ? &plog->lease_waiters : &plog->slot_waiters, task);
         (void)plog__files_close_one(plog, out); /* else a slot comes when somebody unpins: plog__file_wake */
         return PLOG__WAIT;
     }
