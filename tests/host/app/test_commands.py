@@ -1,0 +1,244 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The program from outside: usage, exit codes, configuration, data directory, signals, and commands against our own broker."""
+import base64
+import json
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import unittest
+
+WEIR = os.path.join(os.environ["WEIR_BUILD"], "weir")
+LOCAL = ["--set", "listeners=PLAINTEXT://127.0.0.1:0", "--set", "weir.http.listener=", "--set", "weir.shards=2"]
+
+
+def weir(*arguments, stdin=b"", timeout=60):
+    return subprocess.run([WEIR, *arguments], input=stdin, capture_output=True, timeout=timeout)
+
+
+class Broker:
+    def __init__(self, directory, *arguments):
+        self.process = subprocess.Popen([WEIR, "serve", "--data-dir", directory, *LOCAL, *arguments],
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.ready = self.process.stdout.readline().strip()
+        match = re.fullmatch(r"ready node=(\d+) cluster=(\S{22}) listeners=PLAINTEXT://(127\.0\.0\.1:\d+) shards=(\d+)", self.ready)
+        if match is None:
+            self.process.kill()
+            raise AssertionError(f"not ready: {self.ready!r} {self.process.communicate()}")
+        self.node, self.cluster, self.bootstrap, self.shards = match.groups()
+
+    def stop(self, signal_number=signal.SIGTERM):
+        self.process.send_signal(signal_number)
+        out, err = self.process.communicate(timeout=60)
+        return self.process.returncode, out, err
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+    def run(self, *arguments, stdin=b""):
+        return weir(*arguments, "--bootstrap", self.bootstrap, stdin=stdin)
+
+
+class Usage(unittest.TestCase):
+    def test_each_command_says_how_it_is_used(self):
+        for command in ("serve", "topic", "produce", "consume", "version"):
+            done = weir(command, "--help")
+            self.assertEqual(done.returncode, 0, command)
+            self.assertTrue(done.stdout.startswith(b"usage: weir " + command.encode()), done.stdout)
+        self.assertIn(b"serve", weir("--help").stdout)
+
+    def test_what_is_not_understood_exits_2(self):
+        for arguments in ([], ["frob"], ["topic"], ["topic", "frob"], ["topic", "create"], ["topic", "list", "x"],
+                          ["produce"], ["produce", "t", "--acks", "2"], ["produce", "t", "--compression", "rar"],
+                          ["produce", "t", "--header", "x"], ["consume"], ["consume", "t", "--from", "yesterday"],
+                          ["consume", "t", "-n", "-1"], ["consume", "t", "--partition", "x"], ["consume", "t", "--bogus"],
+                          ["consume", "t", "--bootstrap", "nowhere"], ["topic", "list", "--bootstrap"],
+                          ["serve", "--bogus"], ["serve", "--config", "/no/such/file"], ["serve", "--set", "x"],
+                          ["serve", "--set", "num.partition=1"], ["serve", "--set", "log.dirs=/a,/b"],
+                          ["serve", "--set", "listeners=SSL://:1"], ["serve", "--set", "a=1", "--set", "a=2"]):
+            done = weir(*arguments)
+            self.assertEqual(done.returncode, 2, (arguments, done))
+            self.assertEqual(done.stdout, b"")
+
+    def test_a_broker_that_is_not_there_exits_1(self):
+        done = weir("topic", "list", "--bootstrap", "127.0.0.1:1")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr, b"error: BROKER_NOT_AVAILABLE: 127.0.0.1:1 can't be reached: connection refused\n")
+
+
+class Serve(unittest.TestCase):
+    def setUp(self):
+        self.temp = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temp.cleanup)
+        self.data = os.path.join(self.temp.name, "a", "data")
+
+    def meta(self):
+        with open(os.path.join(self.data, "meta.properties"), encoding="ascii") as file:
+            return dict(line.strip().split("=", 1) for line in file if "=" in line)
+
+    def test_it_keeps_its_identity_and_stops_cleanly(self):
+        with Broker(self.data, "--set", "node.id=5") as broker:
+            self.assertEqual((broker.node, broker.shards), ("5", "2"))
+            meta = self.meta()
+            self.assertEqual((meta["version"], meta["node.id"], meta["cluster.id"]), ("1", "5", broker.cluster))
+            self.assertEqual(len(meta["directory.id"]), 22)
+            code, out, _ = broker.stop()
+            self.assertEqual((code, out), (0, ""))
+        with Broker(self.data, "--set", "node.id=5", "--set", f"weir.cluster.id={meta['cluster.id']}") as broker:
+            self.assertEqual(broker.cluster, meta["cluster.id"])
+            self.assertEqual(broker.stop(signal.SIGINT)[0], 0)
+        self.assertEqual(self.meta(), meta)
+        for wrong in ("node.id=6", "weir.cluster.id=AAAAAAAAAAAAAAAAAAAAAA"):
+            arguments = [] if wrong.startswith("node") else ["--set", "node.id=5"]
+            done = weir("serve", "--data-dir", self.data, *LOCAL, *arguments, "--set", wrong)
+            self.assertEqual(done.returncode, 1, done)
+            self.assertIn(b"is of ", done.stderr)
+
+    def test_a_second_process_names_the_first(self):
+        with Broker(self.data) as broker:
+            done = weir("serve", "--data-dir", self.data, *LOCAL)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(f"in use by the process with pid {broker.process.pid}\n".encode(), done.stderr)
+            self.assertEqual(broker.stop()[0], 0)
+
+    def test_only_an_empty_directory_becomes_a_cluster(self):
+        os.makedirs(os.path.join(self.data, "orders-0"))
+        done = weir("serve", "--data-dir", self.data, *LOCAL)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"is not empty and has no meta.properties", done.stderr)
+        os.rmdir(os.path.join(self.data, "orders-0"))
+        done = weir("serve", "--data-dir", self.data, *LOCAL, "--set", "weir.cluster.id=AAAAAAAAAAAAAAAAAAAAAA")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"is empty, but weir.cluster.id", done.stderr)
+
+    def test_a_path_that_is_no_directory_is_named(self):
+        path = os.path.join(self.temp.name, "file")
+        with open(path, "w", encoding="ascii"):
+            pass
+        for bad in (path, os.path.join(path, "below")):
+            done = weir("serve", "--data-dir", bad, *LOCAL)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(bad.encode(), done.stderr)
+
+    def test_an_address_in_use_is_named_and_exits_1(self):
+        with Broker(self.data) as broker:
+            done = weir("serve", "--data-dir", os.path.join(self.temp.name, "b"), "--set",
+                        f"listeners=PLAINTEXT://{broker.bootstrap}", "--set", "weir.http.listener=")
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(b"FATAL", done.stderr)
+
+    def test_log_lines_are_text_or_json(self):
+        with Broker(self.data, "--set", "num.io.threads=4") as broker:
+            _, _, err = broker.stop()
+        self.assertRegex(err.splitlines()[0], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z WARN app 'num\.io\.threads' ")
+        with Broker(self.data, "--set", "num.io.threads=4", "--set", "weir.log.format=json") as broker:
+            _, _, err = broker.stop()
+        for line in err.splitlines():
+            self.assertLessEqual({"time", "level", "room", "shard", "message"}, set(json.loads(line)))
+        with Broker(self.data, "--set", "num.io.threads=4", "--set", "weir.log.level=fatal") as broker:
+            self.assertEqual(broker.stop()[2], "")
+
+
+class Commands(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temp = tempfile.TemporaryDirectory()
+        cls.broker = Broker(os.path.join(cls.temp.name, "data"))
+
+    @classmethod
+    def tearDownClass(cls):
+        code = cls.broker.stop()[0]
+        cls.broker.__exit__()
+        cls.temp.cleanup()
+        assert code == 0, code
+
+    def good(self, *arguments, stdin=b""):
+        done = self.broker.run(*arguments, stdin=stdin)
+        self.assertEqual(done.returncode, 0, done)
+        return done.stdout
+
+    def test_topics_are_created_described_and_deleted(self):
+        self.good("topic", "create", "made", "--partitions", "3", "--config", "retention.ms=1000")
+        done = self.broker.run("topic", "create", "made")
+        self.assertEqual((done.returncode, done.stderr),
+                         (1, b"error: TOPIC_ALREADY_EXISTS: topic 'made' exists; use --if-not-exists\n"))
+        self.good("topic", "create", "made", "--if-not-exists")
+        self.assertIn(b"made\n", self.good("topic", "list"))
+        text = self.good("topic", "describe", "made").decode()
+        self.assertIn("partitions=3 ", text)
+        self.assertIn("configs=retention.ms=1000\n", text)
+        described = json.loads(self.good("topic", "describe", "made", "--json"))
+        self.assertEqual(described["configs"], {"retention.ms": "1000"})
+        self.assertEqual([part["partition"] for part in described["partitions"]], [0, 1, 2])
+        self.good("topic", "delete", "made")
+        self.assertNotIn(b"made\n", self.good("topic", "list"))
+        done = self.broker.run("topic", "delete", "made")
+        self.assertEqual((done.returncode, done.stderr),
+                         (1, b"error: UNKNOWN_TOPIC_OR_PARTITION: topic 'made' does not exist\n"))
+        self.assertEqual(self.broker.run("topic", "describe", "made").returncode, 1)
+        self.assertEqual(self.broker.run("consume", "made", "--exit").returncode, 1)
+
+    def test_lines_come_back_as_they_went(self):
+        lines = b"".join(b"line %d\n" % i for i in range(20000)) + b"\n" + b"last, without a feed"
+        done = self.broker.run("produce", "lines", stdin=lines)
+        self.assertEqual(done.returncode, 0, done)
+        self.assertIn(b"20002 records produced, 0 failed", done.stderr)
+        self.assertEqual(self.good("consume", "lines", "--exit"), lines + b"\n")
+        self.assertEqual(self.good("consume", "lines", "-n", "2"), b"line 0\nline 1\n")
+        self.assertEqual(self.good("consume", "lines", "--from", "20000", "--exit"), b"\nlast, without a feed\n")
+        self.assertEqual(self.good("consume", "lines", "--from", "end", "--exit"), b"")
+        self.assertEqual(self.good("consume", "lines", "--from", "@0", "-n", "1"), b"line 0\n")
+        self.assertEqual(self.good("consume", "lines", "--from", "@2020-01-01T00:00:00Z", "-n", "1"), b"line 0\n")
+        self.assertEqual(self.good("consume", "lines", "--from", "@2199-01-01", "--exit"), b"")
+        done = self.broker.run("consume", "lines", "--from", "99999999", "--exit")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"error: OFFSET_OUT_OF_RANGE: ", done.stderr)
+
+    def test_every_compression_and_acks_is_understood(self):
+        for compression in ("none", "gzip", "snappy", "lz4", "zstd"):
+            for acks in ("all", "1", "0"):
+                topic = f"c-{compression}-{acks}"
+                self.good("topic", "create", topic)
+                self.good("produce", topic, "--compression", compression, "--acks", acks, stdin=b"a\nb\n" * 500)
+                self.assertEqual(self.good("consume", topic, "-n", "1000"), b"a\nb\n" * 500)
+
+    def test_json_has_every_part_of_a_record(self):
+        raw = bytes(range(128, 256))
+        self.good("topic", "create", "parts", "--partitions", "4")
+        self.good("produce", "parts", "--key-separator", ":", "--header", "h=v", "--partition", "2",
+                  stdin=b"k\xc3\xa9:va\"lue\n:" + raw + b"\n")
+        first, second = [json.loads(line) for line in self.good("consume", "parts", "--json", "--exit").splitlines()]
+        self.assertEqual((first["topic"], first["partition"], first["offset"]), ("parts", 2, 0))
+        self.assertEqual((first["key"], first["value"]), ("k\u00e9", 'va"lue'))
+        self.assertEqual(first["headers"], [{"key": "h", "value": "v"}])
+        self.assertGreater(first["timestamp"], 1577836800000)
+        self.assertEqual(base64.b64decode(second["value_base64"]), raw)
+        self.assertEqual(second["key"], "")
+        self.assertEqual(self.good("consume", "parts", "--partition", "1", "--exit"), b"")
+
+    def test_what_fails_is_said_and_exits_1(self):
+        self.good("topic", "create", "fails")
+        done = self.broker.run("produce", "fails", "--partition", "9", stdin=b"x\n")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"error: UNKNOWN_TOPIC_OR_PARTITION: line 1", done.stderr)
+        done = self.broker.run("produce", "fails", "--key-separator", ":", stdin=b"a:b\nno key\n")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"line 2", done.stderr)
+        self.assertEqual(self.good("consume", "fails", "--exit"), b"b\n")
+        done = self.broker.run("produce", "fails", stdin=b"x" * 2000000 + b"\n")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"error: MESSAGE_TOO_LARGE: ", done.stderr)
+        done = self.broker.run("topic", "create", "bad name")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"error: INVALID_TOPIC_EXCEPTION: ", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
