@@ -259,6 +259,8 @@ struct broker {
     struct base_pool back_ops;
     struct back_log *logs;
     uint32_t logs_max;
+    bool is_reconciling;
+    uint32_t reconcile_cursor;
     struct applying applying;
     struct base_arena apply_scratch;
 
@@ -310,6 +312,7 @@ void log_line(struct port_out *out, enum port_level level, const char *words);
 void back_log_open(struct broker *broker, const struct metadata_topic *topic,
                    const struct metadata_partition *partition, struct port_out *out);
 void back_topic_configure(struct broker *broker, const struct metadata_topic *topic);
+void back_reconcile(struct broker *broker); /* begins to delete the logs that the image does not know */
 void back_log_delete(struct broker *broker, struct base_part id, struct port_out *out);
 uint32_t back_op_take(struct broker *broker, enum back_op_kind kind); /* BASE_POOL_NONE: none left */
 void back_message(struct broker *broker, const struct port_message *message, struct port_out *out);

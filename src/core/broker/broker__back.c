@@ -477,8 +477,32 @@ static void send_state(struct broker *broker, const struct plog_out *item, struc
     message_send(broker, &message, out);
 }
 
+/* Logs that recovery brought back and the metadata does not know (any more): their topics were deleted, or their
+ * creation was never committed. One a call. */
+static bool reconcile(struct broker *broker, struct port_out *out)
+{
+    if (!broker->is_reconciling) { return false; }
+    struct plog_ref ref;
+    struct base_part id;
+    if (!plog_each(broker->plog, &broker->reconcile_cursor, &ref, &id)) {
+        broker->is_reconciling = false;
+        return true;
+    }
+    if (!base_part_equal(id, metadata_part()) && metadata_partition_by_id(broker->image, id) == NULL) {
+        back_log_delete(broker, id, out);
+    }
+    return true;
+}
+
+void back_reconcile(struct broker *broker)
+{
+    broker->is_reconciling = true;
+    broker->reconcile_cursor = 0;
+}
+
 bool back_poll(struct broker *broker, struct port_out *out)
 {
+    if (reconcile(broker, out)) { return true; }
     struct plog_out item;
     if (plog_poll(broker->plog, &item)) {
         switch (item.kind) {

@@ -467,6 +467,7 @@ static void on_controlled(struct broker *broker, const struct port_message *mess
 
 static void on_serve(struct broker *broker, const struct port_message *message, struct port_out *out)
 {
+    back_reconcile(broker);
     broker->listeners_bound = 0;
     for (uint32_t i = 0; i < broker->config.listener_count; i++) {
         struct port_address address = broker->config.listeners[i].address;
@@ -479,6 +480,7 @@ static void front_drain(struct broker *broker, struct port_out *out)
 {
     broker->is_serving = false;
     broker->is_draining = true;
+    broker->state = BROKER_DRAINING;
     /* Fetches that wait are answered with what there is: their deadline is now. */
     struct base_heap_item *item;
     while ((item = base_heap_first(&broker->deadlines)) != NULL && item->key > broker->now_ns) {

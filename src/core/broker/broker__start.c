@@ -66,7 +66,7 @@ static bool may_move(enum broker_state from, enum broker_state to)
 static void move_to(struct broker *broker, enum broker_state to)
 {
     CHECK(may_move(broker->state, to));
-    broker->state = to; /* on shard 0; the others only learn of STOPPED */
+    broker->state = to; /* of the node, on shard 0; the others have their own share of it */
 }
 
 static void close_backs(struct broker *broker, struct port_out *out)
@@ -608,6 +608,7 @@ void start_listening(struct broker *broker, uint32_t listener, enum port_rc rc, 
         return;
     }
     broker->is_serving = true;
+    broker->state = BROKER_SERVING; /* as far as this shard knows: only shard 0 decides */
     broker->starved_retry_ns = 0;
     to_shard(broker, 0, MSG_SERVING, out);
     struct port_effect *ready = port_emit(out, PORT_READY, 0);
