@@ -78,6 +78,8 @@ MUST_USE
 bool app_region(size_t size_bytes, struct base_region *region_out); /* zero-filled, touched when used */
 bool app_region_clear(struct base_region region);                   /* as it was at first */
 void app_random(void *at, size_t size_bytes); /* from the system; ends the process when it has none */
+/* Zero-filled memory that lives as long as the process; never freed, and always reachable. NULL: none. Main thread only. */
+void *app_keep(size_t size_bytes);
 /* A name or literal into the first address it has. */
 MUST_USE
 bool app_resolve(const char *host, struct port_address *address_out);

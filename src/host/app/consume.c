@@ -139,7 +139,7 @@ static void after(struct app_command *command)
         return;
     }
     own->is_assigned = true;
-    own->is_at_end = calloc((size_t)view.partition_count, sizeof(bool));
+    own->is_at_end = app_keep((size_t)view.partition_count * sizeof(bool));
     if (own->is_at_end == NULL) {
         app_finish(command, app_error(NULL, "no memory"));
         return;
@@ -283,7 +283,7 @@ int app_consume(struct app_args *args)
         printf("%s", usage);
         return APP_DONE;
     }
-    struct consume *own = calloc(1, sizeof *own); /* lives as long as the process */
+    struct consume *own = app_keep(sizeof *own);
     if (own == NULL) { return app_error(NULL, "no memory"); }
     own->start = CLIENT_FROM_BEGINNING;
     own->partition = -1;

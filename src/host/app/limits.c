@@ -16,6 +16,21 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+struct kept {
+    struct kept *next;
+    max_align_t bytes[];
+};
+static struct kept *kept_first;
+
+void *app_keep(size_t size_bytes)
+{
+    struct kept *kept = calloc(1, sizeof *kept + size_bytes);
+    if (kept == NULL) { return NULL; }
+    kept->next = kept_first;
+    kept_first = kept;
+    return kept->bytes;
+}
+
 char *app_read_file(const char *path, size_t *size_bytes_out)
 {
     FILE *file = fopen(path, "rbe");

@@ -354,7 +354,7 @@ int app_produce(struct app_args *args)
         printf("%s", usage);
         return APP_DONE;
     }
-    struct produce *own = calloc(1, sizeof *own); /* lives as long as the process: the reader may still use it */
+    struct produce *own = app_keep(sizeof *own); /* the reader may use it until the end */
     if (own == NULL || sem_init(&own->room, 0, CHUNKS_MAX) != 0) { return app_error(NULL, "no memory"); }
     own->partition = -1;
     app_command_init(&own->command, "produce", &parts, own);

@@ -110,7 +110,7 @@ static int gather(struct app_args *args, struct base_arena *arena, struct settin
     if (args->is_bad) { return APP_USAGE; }
     if (*file_out == NULL) { return APP_DONE; }
     size_t size_bytes = 0;
-    char *words = app_read_file(*file_out, &size_bytes); /* lives as long as the process */
+    char *words = app_read_file(*file_out, &size_bytes); /* settings_read copies it */
     if (words == NULL) { return app_usage("serve", "configuration file '%s': %s", *file_out, strerror(errno)); }
     if (settings_read(list, arena, base_slice_of(words, size_bytes), &why) != BASE_OK) {
         free(words);
@@ -131,8 +131,8 @@ static void log_warnings(const struct app_log *log, char *warnings)
 /* The settings of the process; texts in them live as long as it. */
 static int configure(struct app_args *args, struct serve *serve)
 {
-    void *memory = malloc(SETTINGS_BYTES);
-    char *warning_words = malloc(WARNINGS_BYTES);
+    void *memory = app_keep(SETTINGS_BYTES);
+    char *warning_words = app_keep(WARNINGS_BYTES);
     if (memory == NULL || warning_words == NULL) { return app_error(NULL, "no memory"); }
     struct base_arena arena;
     struct settings_list list;
@@ -243,7 +243,7 @@ static int make_brokers(struct serve *serve)
     struct settings *settings = &serve->settings;
     uint64_t memory = settings->memory_max_bytes != 0 ? settings->memory_max_bytes : app_memory_bytes() / 2;
     size_t region_bytes = (size_t)(memory / serve->shards) & ~(size_t)4095;
-    serve->brokers = calloc(serve->shards, sizeof(struct broker *));
+    serve->brokers = app_keep(serve->shards * sizeof(struct broker *));
     if (serve->brokers == NULL) { return app_error(NULL, "no memory"); }
     for (uint32_t shard = 0; shard < serve->shards; shard++) {
         struct broker_config config = settings->broker;
@@ -368,7 +368,7 @@ int app_serve(struct app_args *args)
         printf("%s", usage);
         return APP_DONE;
     }
-    struct serve *serve = calloc(1, sizeof *serve); /* lives as long as the process */
+    struct serve *serve = app_keep(sizeof *serve);
     if (serve == NULL) { return app_error(NULL, "no memory"); }
     int code = configure(args, serve);
     if (code != APP_DONE) { return code; }

@@ -293,7 +293,7 @@ static void on_metadata(struct app_command *command, const struct kafka_metadata
 {
     struct topic_command *own = command->own;
     struct kafka_metadata_response_metadata_response_topic *topics = sorted(answer);
-    own->described = calloc(answer->topics_count < 1 ? 1 : (size_t)answer->topics_count, sizeof *own->described);
+    own->described = app_keep((answer->topics_count < 1 ? 1 : (size_t)answer->topics_count) * sizeof *own->described);
     if (topics == NULL || own->described == NULL) {
         app_finish(command, app_error(NULL, "no memory"));
         return;
@@ -448,7 +448,7 @@ int app_topic(struct app_args *args)
         printf("%s", usage);
         return APP_DONE;
     }
-    struct topic_command *own = calloc(1, sizeof *own); /* lives as long as the process */
+    struct topic_command *own = app_keep(sizeof *own);
     if (own == NULL) { return app_error(NULL, "no memory"); }
     const char *word = "";
     if (!app_take_word(args, &word)) { return app_usage("topic", "create, list, describe or delete?"); }
