@@ -99,6 +99,7 @@ static void on_message(struct broker *broker, const struct port_message *message
     case MSG_UNWATCH:
     case MSG_JOURNALLED:
     case MSG_DISK_FAILED:
+    case MSG_HOLD:
     case MSG_RESTORE:
     case MSG_REPLAY:
     case MSG_DAMAGE:
@@ -199,6 +200,7 @@ static void on_turn(struct broker *broker, const struct port_event *event, struc
 
 static void on_alarm(struct broker *broker, const struct port_event *event, struct port_out *out)
 {
+    if (is_first(broker)) { journal_turn(broker->journal, event, out); }
     plog_alarm(broker->plog, event, out);
     conn_alarm(broker->conns, event, out);
     front_alarm(broker, out);
@@ -208,6 +210,7 @@ static void set_alarm(const struct broker *broker, struct port_out *out)
 {
     port_alarm(out, plog_next_alarm_ns(broker->plog));
     port_alarm(out, conn_next_alarm_ns(broker->conns));
+    if (is_first(broker)) { port_alarm(out, journal_next_alarm_ns(broker->journal)); }
     port_alarm(out, front_next_alarm_ns(broker));
 }
 
@@ -366,6 +369,7 @@ static enum base_rc create_services(struct broker *broker, struct base_arena *ar
                                      .bytes_max = config->journal_bytes_max,
                                      .step_max = config->step_max,
                                      .is_check_slow = config->is_check_slow};
+    base_prng_fill(&broker->dice, journal.format_id.b, sizeof journal.format_id.b);
     struct controller_config controller = {.node_id = config->node_id,
                                            .partitions_default = config->partitions_default,
                                            .replication_default = 1,
@@ -407,6 +411,7 @@ static enum base_rc create_tables(struct broker *broker, struct base_arena *aren
         ring_create(arena, sizes->ring, &broker->inbox) != BASE_OK) {
         return BASE_FULL;
     }
+    if (ring_create(arena, sizes->ring, &broker->held) != BASE_OK) { return BASE_FULL; }
     return ring_create(arena, sizes->ring, &broker->outbox);
 }
 

@@ -233,6 +233,8 @@ struct broker {
 
     struct ring inbox;
     struct ring outbox;
+    struct ring held; /* MSG_APPEND that wait for room in the journal */
+    bool is_held;
 
     /* front */
     struct base_pool requests;
@@ -278,6 +280,7 @@ struct broker {
     bool is_loading;
     bool is_giving_up;
     bool is_metadata_writing;
+    bool is_hold_told; /* shard 0: what the others were told last */
     bool is_checkpointing;
     bool is_last_checkpoint;
     struct delta deltas[DELTAS_MAX];

@@ -503,6 +503,11 @@ void back_reconcile(struct broker *broker)
 bool back_poll(struct broker *broker, struct port_out *out)
 {
     if (reconcile(broker, out)) { return true; }
+    struct port_message held;
+    if (!broker->is_held && ring_pop(&broker->held, &held)) {
+        on_append(broker, &held, out);
+        return true;
+    }
     struct plog_out item;
     if (plog_poll(broker->plog, &item)) {
         switch (item.kind) {
@@ -575,7 +580,14 @@ static void on_damage(struct broker *broker, struct base_part id, struct port_ou
 void back_message(struct broker *broker, const struct port_message *message, struct port_out *out)
 {
     switch (message->kind) {
-    case MSG_APPEND: on_append(broker, message, out); return;
+    case MSG_APPEND:
+        if (broker->is_held || ring_count(&broker->held) > 0) {
+            ring_push(&broker->held, message); /* in order: nothing overtakes what already waits */
+        } else {
+            on_append(broker, message, out);
+        }
+        return;
+    case MSG_HOLD: broker->is_held = message->words[0] != 0; return;
     case MSG_READ: on_read(broker, message, out); return;
     case MSG_RELEASE: plog_release(broker->plog, message->words[0], out); return;
     case MSG_TIME: on_time(broker, message, out); return;

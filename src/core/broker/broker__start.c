@@ -577,7 +577,9 @@ static void register_node(struct broker *broker, struct port_out *out)
 
 static bool controller_step(struct broker *broker, struct port_out *out)
 {
-    if (broker->applying.is_on) { return false; } /* its records' logs first */
+    if (broker->applying.is_on || broker->is_held) {
+        return false;
+    } /* its records' logs first; room in the journal first */
     snapshot_begin_if_due(broker);
     if (snapshot_poll(broker, out)) { return true; }
     if (broker->is_snapshotting) { return false; }
@@ -838,9 +840,24 @@ static bool journal_step(struct broker *broker, struct port_out *out)
     return true;
 }
 
+/* Near the journal's limit nothing new is appended, so that logs become quiet for the checkpoint that makes room. */
+static bool hold_step(struct broker *broker, struct port_out *out)
+{
+    struct journal_view view;
+    journal_view(broker->journal, &view);
+    bool is_held = view.is_full && !view.is_failed;
+    if (is_held == broker->is_hold_told) { return false; }
+    broker->is_hold_told = is_held;
+    struct port_message message;
+    message_begin(&message, 0, MSG_HOLD)->words[0] = is_held ? 1 : 0;
+    message_to_all(broker, &message, out);
+    return true;
+}
+
 bool start_poll(struct broker *broker, struct port_out *out)
 {
     if (!is_first(broker)) { return false; }
+    if (hold_step(broker, out)) { return true; }
     return journal_step(broker, out) || controller_step(broker, out);
 }
 
