@@ -104,7 +104,7 @@ static void a_read_at_every_offset_equals_the_model(void **state)
 static void an_index_answer_equals_a_scans(void **state)
 {
     (void)state;
-    for (int kind = 0; kind < 5; kind++) {
+    for (int kind = 0; kind < 6; kind++) {
         struct world *world = given_world();
         static struct model model;
         model.end = 0;
@@ -122,6 +122,9 @@ static void an_index_answer_equals_a_scans(void **state)
                 node->bytes[at] = (uint8_t)base_prng_below(&world->dice, 256);
             }
             for (size_t at = 0; kind == 4 && at + 24 < node->size; at += 24) { node->bytes[at + 7] ^= 0x40; }
+            for (size_t at = 0; kind == 5 && strstr(node->name, ".index") != NULL && at + 16 <= node->size; at += 8) {
+                memcpy(node->bytes + at + 4, node->bytes + at + 12, 4); /* true batches, but not the ones it says */
+            }
         }
         world_start(world);
         ref = world_log(world, 0, "topic", 1);
@@ -150,7 +153,7 @@ static void expect_time(struct world *world, struct plog_ref ref, const struct m
 static void every_time_is_found_to_the_record(void **state)
 {
     (void)state;
-    for (int kind = 0; kind < 3; kind++) {
+    for (int kind = 0; kind < 4; kind++) {
         struct world *world = given_world();
         static struct model model;
         model.end = 0;
@@ -159,10 +162,16 @@ static void every_time_is_found_to_the_record(void **state)
         if (kind > 0) {
             world_stop(world);
             world_crash(world, CRASH_POWER);
-            for (int i = 0; kind == 2 && i < world->node_count; i++) {
+            for (int i = 0; kind >= 2 && i < world->node_count; i++) {
                 struct node *node = &world->nodes[i];
                 if (strstr(node->name, ".timeindex") == NULL) { continue; }
-                for (size_t at = 0; at + 12 <= node->size; at += 12) { node->bytes[at + 11] ^= (uint8_t)(at / 12); }
+                for (size_t at = 0; kind == 2 && at + 12 <= node->size; at += 12) {
+                    node->bytes[at + 11] ^= (uint8_t)(at / 12);
+                }
+                for (size_t at = node->size - 12; kind == 3 && at > 0;
+                     at -= 12) { /* the right batch with an older time */
+                    base_put_u64(node->bytes + at, base_get_u64(node->bytes + at - 12) + 1);
+                }
             }
             world_start(world);
             ref = world_log(world, 0, "topic", 1);
@@ -270,6 +279,60 @@ static void a_tailing_reader_needs_no_effect(void **state)
         assert_true(world_answer(world, token)->is_done);
         assert_int_equal(world->effects_seen, before);
         world_release(world, &world_answer(world, token)->out);
+    }
+    world_free(world);
+}
+
+static void a_lookup_in_a_long_segment_takes_few_reads(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    world->log_config.segment_bytes = 400000;
+    world->config.step_max = 8;
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    for (int i = 0; i < 3000; i++) {
+        (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100, .timestamp = 1000 + i});
+        if (i % 32 == 0) { world_run(world); }
+    }
+    world_run(world);
+    assert_true(world_view(world, ref).segment_count > 1);
+    for (int64_t offset = 17; offset < 3000; offset += 101) {
+        uint64_t before = world->effects_seen;
+        uint64_t token = world_read(world, ref, offset, 100);
+        world_run(world);
+        assert_true(world->effects_seen - before <= 8);
+        world_release(world, &world_answer(world, token)->out);
+        before = world->effects_seen;
+        token = world->next_token++;
+        assert_int_equal(plog_find_time(world->plog, ref, token, 1000 + offset, &world->out), BASE_OK);
+        world->wants_continue = true;
+        world_run(world);
+        assert_true(world->effects_seen - before <= 14);
+    }
+    const struct plog__log *log = plog__log_by_id(world->plog, world_part(0));
+    for (const struct plog__segment *s = plog__segment_first(log); s != NULL; s = plog__segment_next(log, s)) {
+        assert_false(s->is_index_bad);
+    }
+    world_free(world);
+}
+
+static void the_time_index_of_a_new_segment_begins_anew(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    world->log_config.segment_bytes = 3000;
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    for (int i = 0; i < 60; i++) { /* older and older */
+        (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100, .timestamp = 100000 - i * 100});
+        world_run(world);
+    }
+    for (int i = 0; i < world->node_count; i++) {
+        const struct node *node = &world->nodes[i];
+        if (strstr(node->name, ".timeindex") == NULL) { continue; }
+        assert_int_equal(node->size, 12);
+        int64_t base = atoll(node->name);
+        assert_int_equal(base_get_u64(node->bytes), 100000 - base * 100);
+        assert_int_equal(base_get_u32(node->bytes + 8), 0);
     }
     world_free(world);
 }
@@ -513,6 +576,8 @@ int main(void)
         cmocka_unit_test(nothing_above_the_watermark_is_read),
         cmocka_unit_test(a_first_batch_larger_than_the_limit_comes_whole_or_not_at_all),
         cmocka_unit_test(a_tailing_reader_needs_no_effect),
+        cmocka_unit_test(a_lookup_in_a_long_segment_takes_few_reads),
+        cmocka_unit_test(the_time_index_of_a_new_segment_begins_anew),
         cmocka_unit_test(bytes_come_in_a_block_of_the_callers),
         cmocka_unit_test(a_lease_holds_off_deletion_of_its_segment_and_of_its_log),
         cmocka_unit_test(eight_descriptors_serve_a_hundred_logs),

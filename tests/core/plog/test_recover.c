@@ -304,6 +304,32 @@ static void wrong_bytes_of_a_large_run_are_damage_and_the_rest_is_read(void **st
     }
 }
 
+static void a_damaged_last_run_is_not_cut_either(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    for (int i = 0; i < 3; i++) {
+        (void)world_append(world, ref, (struct batch_ask){.value_bytes = i == 2 ? 5000 : 100});
+        world_run(world);
+    }
+    struct node *node = &world->nodes[world_node(world, "topic-0/00000000000000000000.log")];
+    node->bytes[node->size - 100] ^= 4;
+    world_restart(world, CRASH_PROCESS);
+    for (int life = 0; life < 2; life++) {
+        ref = plog_find(world->plog, world_part(0));
+        assert_true(world_view(world, ref).is_damaged);
+        assert_int_equal(world_view(world, ref).watermark, 3);
+        uint64_t token = world_read(world, ref, 2, 300);
+        world_run(world);
+        assert_int_equal(world_answer(world, token)->result, PLOG_DAMAGED);
+        world_checkpoint(world);
+        world_run(world);
+        world_restart(world, CRASH_PROCESS);
+    }
+    world_free(world);
+}
+
 static void a_short_or_missing_segment_below_the_line_is_damage_when_it_is_met(void **state)
 {
     (void)state;
@@ -491,6 +517,10 @@ static void a_deleted_log_stays_deleted_and_its_name_is_free(void **state)
             if (is_acked) {
                 assert_int_equal(plog_find(world->plog, world_part(0)).generation, 0);
                 assert_int_equal(world_read_all(world, plog_find(world->plog, next)), 1);
+                world_checkpoint(world);
+                world_run(world);
+                world_restart(world, (enum crash)crash); /* with no file open */
+                assert_int_equal(world_read_all(world, plog_find(world->plog, next)), 1);
             }
             world_free(world);
         }
@@ -542,6 +572,7 @@ int main(void)
         cmocka_unit_test(replayed_state_equals_the_state_that_was_alive),
         cmocka_unit_test(a_clean_stop_opens_nothing_at_the_next_start),
         cmocka_unit_test(wrong_bytes_of_a_large_run_are_damage_and_the_rest_is_read),
+        cmocka_unit_test(a_damaged_last_run_is_not_cut_either),
         cmocka_unit_test(a_short_or_missing_segment_below_the_line_is_damage_when_it_is_met),
         cmocka_unit_test(a_short_active_segment_is_left_as_it_is_and_a_new_one_is_begun),
         cmocka_unit_test(what_no_run_names_is_cut_before_the_next_append),
