@@ -469,10 +469,11 @@ static const uint8_t *header(struct plog *plog, struct plog__read *read, struct 
         answer(plog, read, PLOG_BUSY);
         return NULL;
     }
+    bool is_begun = read->chunk_position == read->position_bytes && read->chunk_bytes < REC_HEADER_BYTES;
+    if (!is_begun) { read->chunk_bytes = 0; } /* else the read was short, and goes on */
     read->chunk_position = read->position_bytes;
-    read->chunk_bytes = 0;
-    ask_read(plog, read, out, read->position_bytes, read->chunk,
-             base_min_u64(PLOG__CHUNK_BYTES, read->limit_bytes - read->position_bytes));
+    ask_read(plog, read, out, read->position_bytes + read->chunk_bytes, read->chunk + read->chunk_bytes,
+             base_min_u64(PLOG__CHUNK_BYTES, read->limit_bytes - read->position_bytes) - read->chunk_bytes);
     return NULL;
 }
 
@@ -714,8 +715,8 @@ void plog__read_done(struct plog *plog, struct plog__read *read, const struct po
     } else if (is_failed && event->done.rc != PORT_IO) {
         answer(plog, read, result_of(event->done.rc));
     } else if (read->state == PLOG__READ_SCAN) {
-        read->chunk_bytes = base_min_u64(count, PLOG__CHUNK_BYTES);
-        if (read->chunk_bytes < REC_HEADER_BYTES) { answer_damaged(plog, read); } /* below what was written */
+        read->chunk_bytes += base_min_u64(count, PLOG__CHUNK_BYTES - read->chunk_bytes);
+        if (count == 0) { answer_damaged(plog, read); } /* below what was written */
     } else if (count == 0) {
         answer_damaged(plog, read);
     } else {
