@@ -280,7 +280,9 @@ struct broker {
     bool is_loading;
     bool is_giving_up;
     bool is_metadata_writing;
-    bool is_hold_told; /* shard 0: what the others were told last */
+    uint64_t states_given;  /* at start */
+    uint64_t entries_given; /* at start */
+    bool is_hold_told;      /* shard 0: what the others were told last */
     bool is_checkpointing;
     bool is_last_checkpoint;
     struct delta deltas[DELTAS_MAX];

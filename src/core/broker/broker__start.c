@@ -690,6 +690,7 @@ static void on_journal_synced(struct broker *broker, const struct journal_out *i
 
 static void give_state(struct broker *broker, const struct journal_out *item, struct port_out *out)
 {
+    broker->states_given += 1;
     struct base_part id;
     if (plog_state_id(item->bytes, &id) != BASE_OK) {
         log_words(out, PORT_ERROR, "a partition's state in the checkpoint can't be read; every partition is suspect",
@@ -707,6 +708,7 @@ static void give_state(struct broker *broker, const struct journal_out *item, st
 
 static void give_entry(struct broker *broker, const struct journal_out *item, struct port_out *out)
 {
+    broker->entries_given += 1;
     const struct journal_entry *entry = &item->entry;
     struct plog_run run = {.change = (enum plog_change_kind)entry->kind,
                            .id = entry->id,
@@ -813,8 +815,17 @@ static void on_replayed(struct broker *broker, const struct journal_out *item, s
         give_up(broker, "the journal can't be read: ", port_rc_name(item->result), out);
         return;
     }
-    log_words(out, PORT_INFO,
-              "journal read: ", item->is_clean ? "the last stop was clean" : "the last stop was not clean");
+    struct base_text text;
+    port_log_begin(out, &text);
+    base_text_add(&text, "journal read: states=");
+    base_text_add_i64(&text, (int64_t)broker->states_given);
+    base_text_add(&text, " entries=");
+    base_text_add_i64(&text, (int64_t)broker->entries_given);
+    bool is_new = broker->states_given == 0 && broker->entries_given == 0 && !item->is_clean;
+    const char *how = item->is_clean ? "the last stop was clean" : "the last stop was not clean";
+    base_text_add(&text, ", ");
+    base_text_add(&text, is_new ? "nothing there yet" : how);
+    port_log_end(out, PORT_INFO, "broker", &text);
     move_to(broker, BROKER_RECOVERING);
     ask_every_shard(broker, MSG_RECOVERY_END, out);
 }

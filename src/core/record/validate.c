@@ -79,7 +79,7 @@ static enum rec_verdict judge_header(const struct rec_batch *batch, const struct
 static bool is_timestamp_allowed(int64_t timestamp_ms, const struct rec_rules *rules)
 {
     if (rules->stamp == REC_LOG_APPEND_TIME || timestamp_ms == REC_NO_TIMESTAMP) { return true; }
-    int64_t limit_ms;
+    int64_t limit_ms = 0;
     if (base_add_i64(rules->now_ms, rules->after_max_ms, &limit_ms) && timestamp_ms > limit_ms) { return false; }
     return !base_add_i64(timestamp_ms, rules->before_max_ms, &limit_ms) || limit_ms >= rules->now_ms;
 }
