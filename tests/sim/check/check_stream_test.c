@@ -1,0 +1,324 @@
+/* check_stream_test.c: a broker's stream that breaks a promise is told: I3, I4, I18, I19.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "stream.h"
+#include "wire/kafka/kafka.h"
+#include "wire/kafka/produce.h"
+
+#define GROUP_BYTES 4096
+
+struct fixture {
+    struct check_report report;
+    struct check_stream *stream;
+    uint64_t token;
+    uint8_t group[GROUP_BYTES];
+    struct port_piece piece;
+};
+
+static const struct port_file journal_file = {.shard = 0, .slot = 1, .generation = 1};
+static const struct port_file segment_file = {.shard = 0, .slot = 2, .generation = 1};
+static const struct base_part part = {.topic = {{9, 9, 9}}, .index = 0};
+
+static struct fixture *given(void)
+{
+    static struct fixture fixture;
+    fixture = (struct fixture){.stream = NULL};
+    fixture.stream = check_stream_create(&fixture.report);
+    return &fixture;
+}
+
+static void done_with(struct fixture *f) { check_stream_destroy(f->stream); }
+
+static uint64_t ask(struct fixture *f, struct port_effect effect)
+{
+    effect.token = ++f->token;
+    check_stream_effect(f->stream, 0, &effect);
+    return f->token;
+}
+
+static void done(struct fixture *f, enum port_effect_kind kind, struct port_file file, uint64_t token, enum port_rc rc,
+                 uint64_t count)
+{
+    struct port_event event = {.kind = PORT_EVENT_DONE};
+    event.done.effect = kind;
+    event.done.file = file;
+    event.done.token = token;
+    event.done.rc = rc;
+    event.done.count = count;
+    check_stream_event(f->stream, 0, &event, (struct base_slice){.at = NULL});
+}
+
+static void open_file(struct fixture *f, struct port_file file, const char *path)
+{
+    uint64_t token = ask(f, (struct port_effect){.kind = PORT_OPEN, .file = file, .path = base_slice_text(path)});
+    done(f, PORT_OPEN, file, token, PORT_OK, 0);
+}
+
+/* A journal group with one run of `part`, as docs/formats/journal.md has it. */
+static uint64_t write_run(struct fixture *f, int64_t base, int64_t end, bool has_bytes, uint64_t sequence)
+{
+    memset(f->group, 0, sizeof f->group);
+    base_put_u32(f->group, 0x574a4731);
+    base_put_u32(f->group + 28, 1);
+    base_put_u64(f->group + 32, sequence);
+    uint8_t *row = f->group + 128;
+    row[1] = has_bytes ? 1 : 0;
+    base_put_u32(row + 4, (uint32_t)part.index);
+    memcpy(row + 8, part.topic.b, 16);
+    base_put_u64(row + 40, (uint64_t)base);
+    base_put_u64(row + 48, (uint64_t)end);
+    base_put_u64(row + 64, 100);
+    f->piece = (struct port_piece){.at = f->group, .size_bytes = GROUP_BYTES};
+    return ask(f, (struct port_effect){.kind = PORT_WRITE, .file = journal_file, .position_bytes = sequence * GROUP_BYTES,
+                                       .pieces = &f->piece, .piece_count = 1});
+}
+
+static uint64_t sync_file(struct fixture *f, struct port_file file)
+{
+    return ask(f, (struct port_effect){.kind = PORT_SYNC, .file = file});
+}
+
+static void see_log(struct fixture *f, int64_t watermark, int64_t end)
+{
+    struct check_log log = {.id = part, .topic = base_slice_text("t"), .offset_end = end, .watermark = watermark};
+    check_stream_log(f->stream, &log, true);
+}
+
+/* A client asks to produce with acks=all, and is answered with `offset`. */
+static void acknowledge(struct fixture *f, int64_t offset)
+{
+    uint8_t bytes[512];
+    struct kafka_writer writer;
+    struct kafka_produce_request request;
+    kafka_produce_request_init(&request);
+    request.acks = -1;
+    kafka_writer_init(&writer, bytes, sizeof bytes);
+    assert_int_equal(kafka_request_encode(kafka_request_message(0), &request, 13, 1, kafka_text_null(), &writer), BASE_OK);
+    struct port_event event = {.kind = PORT_EVENT_DONE};
+    event.done.effect = PORT_RECV;
+    event.done.conn = (struct port_conn){.slot = 1, .generation = 1};
+    size_t cut = writer.used_bytes / 2; /* in two pieces, as a network gives it */
+    check_stream_event(f->stream, 0, &event, base_slice_of(bytes, cut));
+    check_stream_event(f->stream, 0, &event, base_slice_of(bytes + cut, writer.used_bytes - cut));
+
+    struct kafka_produce_response_partition_produce_response of_part;
+    kafka_produce_response_partition_produce_response_init(&of_part);
+    of_part.index = part.index;
+    of_part.base_offset = offset;
+    struct kafka_produce_response_topic_produce_response topic;
+    kafka_produce_response_topic_produce_response_init(&topic);
+    topic.topic_id = part.topic;
+    topic.partition_responses = &of_part;
+    topic.partition_responses_count = 1;
+    struct kafka_produce_response response;
+    kafka_produce_response_init(&response);
+    response.responses = &topic;
+    response.responses_count = 1;
+    kafka_writer_init(&writer, bytes, sizeof bytes);
+    assert_int_equal(kafka_response_encode(kafka_response_message(0), &response, 13, 1, &writer), BASE_OK);
+    struct port_piece piece = {.kind = PORT_MEMORY, .at = bytes, .size_bytes = writer.used_bytes};
+    (void)ask(f, (struct port_effect){.kind = PORT_SEND, .conn = {.slot = 1, .generation = 1}, .pieces = &piece,
+                                      .piece_count = 1}); /* its token is of no matter */
+    assert_int_equal(check_stream_counts(f->stream)->acks_judged, 1);
+}
+
+static void expect_only(struct fixture *f, const char *id)
+{
+    if (id == NULL) {
+        if (f->report.count > 0) { fail_msg("%s: %s", f->report.breaches[0].id, f->report.breaches[0].text); }
+    } else {
+        assert_int_equal(f->report.count, 1);
+        assert_string_equal(f->report.breaches[0].id, id);
+    }
+    done_with(f);
+}
+
+static void written_then_synced_then_acknowledged_is_good(void **state)
+{
+    (void)state;
+    struct fixture *f = given();
+    open_file(f, journal_file, "weir-journal/0000000000.wj");
+    uint64_t write = write_run(f, 0, 5, true, 1);
+    done(f, PORT_WRITE, journal_file, write, PORT_OK, GROUP_BYTES);
+    uint64_t sync = sync_file(f, journal_file);
+    done(f, PORT_SYNC, journal_file, sync, PORT_OK, 0);
+    see_log(f, 5, 5);
+    check_stream_read(f->stream, part, 4);
+    acknowledge(f, 0);
+    expect_only(f, NULL);
+}
+
+static void an_answer_before_the_sync_is_I19(void **state)
+{
+    (void)state;
+    struct fixture *f = given();
+    open_file(f, journal_file, "weir-journal/0000000000.wj");
+    uint64_t write = write_run(f, 0, 5, true, 1);
+    done(f, PORT_WRITE, journal_file, write, PORT_OK, GROUP_BYTES);
+    (void)sync_file(f, journal_file); /* asked, not done */
+    acknowledge(f, 0);
+    expect_only(f, "I19");
+}
+
+static void a_sync_asked_before_the_write_was_done_does_not_count(void **state)
+{
+    (void)state;
+    struct fixture *f = given();
+    open_file(f, journal_file, "weir-journal/0000000000.wj");
+    uint64_t write = write_run(f, 0, 5, true, 1);
+    uint64_t sync = sync_file(f, journal_file);
+    done(f, PORT_WRITE, journal_file, write, PORT_OK, GROUP_BYTES);
+    done(f, PORT_SYNC, journal_file, sync, PORT_OK, 0);
+    acknowledge(f, 0);
+    expect_only(f, "I19");
+}
+
+static void a_short_write_is_not_synced_whole(void **state)
+{
+    (void)state;
+    struct fixture *f = given();
+    open_file(f, journal_file, "weir-journal/0000000000.wj");
+    uint64_t write = write_run(f, 0, 5, true, 1);
+    done(f, PORT_WRITE, journal_file, write, PORT_OK, 1000);
+    uint64_t sync = sync_file(f, journal_file);
+    done(f, PORT_SYNC, journal_file, sync, PORT_OK, 0);
+    acknowledge(f, 0);
+    expect_only(f, "I19");
+}
+
+static void a_sync_after_a_failed_one_does_not_count(void **state)
+{
+    (void)state;
+    struct fixture *f = given();
+    open_file(f, journal_file, "weir-journal/0000000000.wj");
+    uint64_t write = write_run(f, 0, 5, true, 1);
+    done(f, PORT_WRITE, journal_file, write, PORT_OK, GROUP_BYTES);
+    uint64_t sync = sync_file(f, journal_file);
+    done(f, PORT_SYNC, journal_file, sync, PORT_IO, 0);
+    sync = sync_file(f, journal_file);
+    done(f, PORT_SYNC, journal_file, sync, PORT_OK, 0);
+    acknowledge(f, 0);
+    expect_only(f, "I19");
+}
+
+static void a_row_before_its_segment_is_synced_is_I19(void **state)
+{
+    (void)state;
+    struct fixture *f = given();
+    open_file(f, journal_file, "weir-journal/0000000000.wj");
+    open_file(f, segment_file, "t-0/00000000000000000000.log");
+    see_log(f, 0, 0);
+    uint8_t bytes[100] = {0};
+    struct port_piece piece = {.at = bytes, .size_bytes = sizeof bytes};
+    uint64_t write = ask(f, (struct port_effect){.kind = PORT_WRITE, .file = segment_file, .pieces = &piece, .piece_count = 1});
+    done(f, PORT_WRITE, segment_file, write, PORT_OK, sizeof bytes);
+    (void)write_run(f, 0, 5, false, 1); /* only the row matters */
+    expect_only(f, "I19");
+}
+
+static void a_watermark_past_what_is_synced_is_I3(void **state)
+{
+    (void)state;
+    struct fixture *f = given();
+    open_file(f, journal_file, "weir-journal/0000000000.wj");
+    (void)write_run(f, 0, 5, true, 1); /* not even done */
+    see_log(f, 5, 5);
+    expect_only(f, "I3");
+}
+
+static void synced(struct fixture *f, int64_t base, int64_t end, uint64_t sequence)
+{
+    uint64_t write = write_run(f, base, end, true, sequence);
+    done(f, PORT_WRITE, journal_file, write, PORT_OK, GROUP_BYTES);
+    uint64_t sync = sync_file(f, journal_file);
+    done(f, PORT_SYNC, journal_file, sync, PORT_OK, 0);
+}
+
+static void a_watermark_that_falls_is_I3(void **state)
+{
+    (void)state;
+    struct fixture *f = given();
+    open_file(f, journal_file, "weir-journal/0000000000.wj");
+    synced(f, 0, 5, 1);
+    see_log(f, 5, 5);
+    see_log(f, 4, 5);
+    expect_only(f, "I3");
+}
+
+static void a_read_of_what_is_not_synced_is_I4(void **state)
+{
+    (void)state;
+    struct fixture *f = given();
+    open_file(f, journal_file, "weir-journal/0000000000.wj");
+    synced(f, 0, 5, 1);
+    check_stream_read(f->stream, part, 5);
+    expect_only(f, "I4");
+}
+
+static void a_log_that_is_gone_after_recovery_is_I18(void **state)
+{
+    (void)state;
+    struct fixture *f = given();
+    open_file(f, journal_file, "weir-journal/0000000000.wj");
+    synced(f, 0, 5, 1);
+    see_log(f, 5, 5);
+    check_stream_crash(f->stream, CHECK_POWER);
+    check_stream_recovered(f->stream);
+    expect_only(f, "I18");
+}
+
+static void a_log_that_is_longer_after_recovery_is_I18(void **state)
+{
+    (void)state;
+    struct fixture *f = given();
+    open_file(f, journal_file, "weir-journal/0000000000.wj");
+    synced(f, 0, 5, 1);
+    see_log(f, 5, 5);
+    check_stream_crash(f->stream, CHECK_POWER);
+    see_log(f, 6, 6);
+    expect_only(f, "I18");
+}
+
+static void what_a_dead_process_left_unsynced_is_not_synced_by_reading_it(void **state)
+{
+    (void)state;
+    struct fixture *f = given();
+    open_file(f, journal_file, "weir-journal/0000000000.wj");
+    open_file(f, segment_file, "t-0/00000000000000000000.log");
+    see_log(f, 0, 5);
+    uint8_t bytes[100] = {0};
+    struct port_piece piece = {.at = bytes, .size_bytes = sizeof bytes};
+    uint64_t write = ask(f, (struct port_effect){.kind = PORT_WRITE, .file = segment_file, .pieces = &piece, .piece_count = 1});
+    done(f, PORT_WRITE, segment_file, write, PORT_OK, sizeof bytes);
+    check_stream_crash(f->stream, CHECK_PROCESS);
+    see_log(f, 5, 5);
+    expect_only(f, "I3");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(written_then_synced_then_acknowledged_is_good),
+        cmocka_unit_test(an_answer_before_the_sync_is_I19),
+        cmocka_unit_test(a_sync_asked_before_the_write_was_done_does_not_count),
+        cmocka_unit_test(a_short_write_is_not_synced_whole),
+        cmocka_unit_test(a_sync_after_a_failed_one_does_not_count),
+        cmocka_unit_test(a_row_before_its_segment_is_synced_is_I19),
+        cmocka_unit_test(a_watermark_past_what_is_synced_is_I3),
+        cmocka_unit_test(a_watermark_that_falls_is_I3),
+        cmocka_unit_test(a_read_of_what_is_not_synced_is_I4),
+        cmocka_unit_test(a_log_that_is_gone_after_recovery_is_I18),
+        cmocka_unit_test(a_log_that_is_longer_after_recovery_is_I18),
+        cmocka_unit_test(what_a_dead_process_left_unsynced_is_not_synced_by_reading_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
