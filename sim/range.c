@@ -167,10 +167,8 @@ static void add(struct totals *totals, const struct run_result *result, uint64_t
 static void take_result(struct pool *pool, const struct run_result *result)
 {
     add(&pool->totals, result, pool->totals.seeds);
-    if (!result->is_ok) {
-        print_result(pool->range, pool->config, result);
-        if (!pool->range->keeps_going) { pool->is_ending = true; }
-    }
+    if (!result->is_ok || pool->range->is_json) { print_result(pool->range, pool->config, result); }
+    if (!result->is_ok && !pool->range->keeps_going) { pool->is_ending = true; }
     uint64_t count = pool->range->last - pool->range->first + 1;
     if (pool->totals.seeds % 100 == 0 || pool->totals.seeds == count) {
         (void)fprintf(stderr, "%" PRIu64 " of %" PRIu64 " seeds, %" PRIu64 " failed\n", pool->totals.seeds, count,
