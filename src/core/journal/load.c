@@ -381,7 +381,7 @@ static bool open_current(struct journal *journal, struct port_out *out)
         struct base_text text;
         base_text_init(&text, journal->slots[slot].path, JOURNAL__NAME_BYTES);
         journal__name_file(&text, number);
-        (void)journal__emit_open(journal, slot, load_token(), PORT_OPEN_WRITE, out);
+        (void)journal__emit_open(journal, slot, load_token(), PORT_OPEN_WRITE | PORT_OPEN_FRESH, out);
         journal->current_slot = slot;
         journal->current_number = number;
         load->is_asked = true;

@@ -55,7 +55,7 @@ static bool is_open(struct journal *journal, uint64_t number, struct port_out *o
     reader->slot = slot;
     reader->number = number;
     reader->is_busy = true;
-    (void)journal__emit_open(journal, slot, read_token(), PORT_OPEN_WRITE, out);
+    (void)journal__emit_open(journal, slot, read_token(), PORT_OPEN_WRITE | PORT_OPEN_FRESH, out);
     return false;
 }
 

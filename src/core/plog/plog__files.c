@@ -138,7 +138,8 @@ static void ask_open(struct plog *plog, struct plog__file *file, struct port_out
     struct port_effect *effect = plog__emit(plog, out, PORT_OPEN, PLOG__TOKEN_OPEN, slot_of(plog, file));
     effect->file = plog__file_id(plog, file);
     effect->disk = plog->config.disk;
-    effect->flags = file->flags;
+    /* What recovery reads must be what the disk has: see PORT_OPEN_FRESH. */
+    effect->flags = file->flags | (plog->life == PLOG__RECOVERING ? PORT_OPEN_FRESH : 0);
     effect->path = base_slice_of(file->path, file->path_bytes);
 }
 

@@ -56,11 +56,11 @@ enum port_rc {
     PORT_NO_HANDLES,  /* out of descriptors */
     PORT_NO_MEMORY,
     PORT_EXISTS,
-    PORT_MISSING,     /* no such name */
-    PORT_NOT_DIR,     /* a name on the way is not a directory, or is one where it must not be */
+    PORT_MISSING, /* no such name */
+    PORT_NOT_DIR, /* a name on the way is not a directory, or is one where it must not be */
     PORT_NOT_EMPTY,
-    PORT_DENIED,      /* permission, or read-only */
-    PORT_BAD_NAME,    /* too long or not allowed */
+    PORT_DENIED,   /* permission, or read-only */
+    PORT_BAD_NAME, /* too long or not allowed */
     PORT_OTHER,
     PORT_RC_COUNT
 };
@@ -88,29 +88,30 @@ struct port_address {
 enum port_piece_kind { PORT_MEMORY = 0, PORT_RANGE = 1 };
 struct port_piece {
     enum port_piece_kind kind;
-    const uint8_t *at;        /* PORT_MEMORY */
-    struct port_file file;    /* PORT_RANGE, in sends only */
-    uint64_t position_bytes;  /* PORT_RANGE */
+    const uint8_t *at;       /* PORT_MEMORY */
+    struct port_file file;   /* PORT_RANGE, in sends only */
+    uint64_t position_bytes; /* PORT_RANGE */
     uint64_t size_bytes;
 };
 
 enum port_effect_kind {
     /* network */
-    PORT_LISTEN = 0, /* listener, address (port 0: any) -> address really bound. Shards that ask for one address share it. */
-    PORT_UNLISTEN,   /* listener; outstanding accepts complete with PORT_CLOSED first */
-    PORT_ACCEPT,     /* listener, conn: the id the next accepted connection will have -> address of the peer */
-    PORT_RESOLVE,    /* path: a host name or address literal -> address (port 0) */
-    PORT_CONNECT,    /* conn, address */
-    PORT_RECV,       /* conn, buffer, size_bytes -> count > 0, or PORT_EOF. size_bytes 0: completes with count 0 when something
+    PORT_LISTEN =
+        0, /* listener, address (port 0: any) -> address really bound. Shards that ask for one address share it. */
+    PORT_UNLISTEN, /* listener; outstanding accepts complete with PORT_CLOSED first */
+    PORT_ACCEPT,   /* listener, conn: the id the next accepted connection will have -> address of the peer */
+    PORT_RESOLVE,  /* path: a host name or address literal -> address (port 0) */
+    PORT_CONNECT,  /* conn, address */
+    PORT_RECV, /* conn, buffer, size_bytes -> count > 0, or PORT_EOF. size_bytes 0: completes with count 0 when something
                         (bytes, end or error) is there to be read, so that idle connections need no buffer. One at a time. */
-    PORT_SEND,       /* conn, pieces, piece_count -> count. Sends of one connection leave in the order they were asked.
+    PORT_SEND,  /* conn, pieces, piece_count -> count. Sends of one connection leave in the order they were asked.
                         where: PORT_ON_SHARD when its ranges are known to be cached (nothing is asked first then) */
-    PORT_SHUT,       /* conn: no more sends; the peer sees the end after what was sent before */
-    PORT_CLOSE,      /* conn: unsent bytes are dropped; outstanding effects complete with PORT_CLOSED, then this one */
+    PORT_SHUT,  /* conn: no more sends; the peer sees the end after what was sent before */
+    PORT_CLOSE, /* conn: unsent bytes are dropped; outstanding effects complete with PORT_CLOSED, then this one */
     /* files; disk + path name one, path relative to the disk's directory, '/' between, never ".." */
-    PORT_OPEN,       /* file, disk, path, flags -> count: size in bytes */
-    PORT_READ,       /* file, position_bytes, buffer, size_bytes -> count (0: at or past the end) */
-    PORT_WRITE,      /* file, position_bytes, pieces (memory only), piece_count -> count; past the end: the gap reads as zeros */
+    PORT_OPEN, /* file, disk, path, flags -> count: size in bytes */
+    PORT_READ, /* file, position_bytes, buffer, size_bytes -> count (0: at or past the end) */
+    PORT_WRITE, /* file, position_bytes, pieces (memory only), piece_count -> count; past the end: the gap reads as zeros */
     PORT_TRUNCATE,   /* file, position_bytes: the new size, smaller or larger */
     PORT_ALLOCATE,   /* file, position_bytes, size_bytes: reserves blocks, keeps the file size (FALLOC_FL_KEEP_SIZE) */
     PORT_SYNC,       /* file (fdatasync) */
@@ -121,26 +122,30 @@ enum port_effect_kind {
     PORT_MAKE_DIR,   /* disk, path; PORT_EXISTS if it is there */
     PORT_REMOVE_DIR, /* disk, path; must be empty */
     PORT_SYNC_DIR,   /* disk, path ("" : the disk's directory itself) */
-    PORT_LIST,       /* disk, path, buffer, size_bytes -> entries, sorted bytewise: see struct port_entry; count: bytes used.
+    PORT_LIST, /* disk, path, buffer, size_bytes -> entries, sorted bytewise: see struct port_entry; count: bytes used.
                         position_bytes: how many entries to skip; done.is_more: the buffer was too small for the rest */
     /* notes: no completion */
-    PORT_LOG,        /* level, text: one line for people; no secret, no payload */
-    PORT_READY,      /* this shard serves */
-    PORT_STOPPED,    /* this shard has nothing left to do; the host may end it */
+    PORT_LOG,     /* level, text: one line for people; no secret, no payload */
+    PORT_READY,   /* this shard serves */
+    PORT_STOPPED, /* this shard has nothing left to do; the host may end it */
     PORT_EFFECT_COUNT
 };
 
 enum port_open_flags {
-    PORT_OPEN_READ = 0,       /* must exist */
-    PORT_OPEN_WRITE = 1,      /* read and write; must exist unless PORT_OPEN_CREATE */
-    PORT_OPEN_CREATE = 2,     /* make it if it is not there (with PORT_OPEN_WRITE) */
-    PORT_OPEN_EXCLUSIVE = 4,  /* with CREATE: PORT_EXISTS if it is there */
+    PORT_OPEN_READ = 0,      /* must exist */
+    PORT_OPEN_WRITE = 1,     /* read and write; must exist unless PORT_OPEN_CREATE */
+    PORT_OPEN_CREATE = 2,    /* make it if it is not there (with PORT_OPEN_WRITE) */
+    PORT_OPEN_EXCLUSIVE = 4, /* with CREATE: PORT_EXISTS if it is there */
+    PORT_OPEN_FRESH =
+        8, /* what is clean in the cache is read from the disk anew: after a failed sync the cache of an earlier
+                                 process may hold what the disk never got (POSIX_FADV_DONTNEED) */
 };
 
 /* Where file work may run. */
 enum port_where {
-    PORT_ON_DISK = 0,  /* on that disk's own threads */
-    PORT_ON_SHARD = 1, /* at once on the shard's thread, when that cannot wait for the disk: writes to the page cache, reads of
+    PORT_ON_DISK = 0, /* on that disk's own threads */
+    PORT_ON_SHARD =
+        1, /* at once on the shard's thread, when that cannot wait for the disk: writes to the page cache, reads of
                           what is cached (a read that is not falls back to the disk's threads) */
 };
 
@@ -155,9 +160,9 @@ struct port_effect {
     struct port_file file;
     struct port_address address;
     uint32_t disk;
-    uint32_t flags;              /* PORT_OPEN: enum port_open_flags; PORT_LOG: enum port_level */
-    struct base_slice path;      /* PORT_LOG: the text; PORT_RESOLVE: the name. Not NUL-ended. */
-    struct base_slice path_to;   /* PORT_RENAME; PORT_LOG: the room's name */
+    uint32_t flags;            /* PORT_OPEN: enum port_open_flags; PORT_LOG: enum port_level */
+    struct base_slice path;    /* PORT_LOG: the text; PORT_RESOLVE: the name. Not NUL-ended. */
+    struct base_slice path_to; /* PORT_RENAME; PORT_LOG: the room's name */
     uint64_t position_bytes;
     uint8_t *buffer;
     uint64_t size_bytes;
@@ -177,7 +182,7 @@ struct port_message {
     uint16_t from; /* filled in by the host */
     uint32_t kind; /* the broker's */
     uint64_t words[PORT_MESSAGE_WORDS];
-    void *lent;    /* the sender's memory; the borrower answers with a message that gives it back */
+    void *lent; /* the sender's memory; the borrower answers with a message that gives it back */
     uint64_t lent_bytes;
 };
 
@@ -187,8 +192,8 @@ enum port_event_kind {
     PORT_EVENT_ALARM,
     PORT_EVENT_TURN,
     PORT_EVENT_CONTINUE,
-    PORT_EVENT_MESSAGE,   /* message */
-    PORT_EVENT_STOP,      /* asked to stop cleanly (SIGTERM): PORT_STOPPED will answer */
+    PORT_EVENT_MESSAGE, /* message */
+    PORT_EVENT_STOP,    /* asked to stop cleanly (SIGTERM): PORT_STOPPED will answer */
     PORT_EVENT_COUNT
 };
 
@@ -213,9 +218,9 @@ struct port_event {
 /* Where a step writes. The host makes it once per shard and hands it to each step empty (port_out_begin). A step of a machine
  * emits at most the number of effects and messages that its header names; work that could need more is a cursor continued by
  * PORT_EVENT_CONTINUE. */
-#define PORT_EFFECTS_MAX 1024
+#define PORT_EFFECTS_MAX  1024
 #define PORT_MESSAGES_MAX 256
-#define PORT_TEXT_BYTES 16384
+#define PORT_TEXT_BYTES   16384
 struct port_out {
     struct port_effect *effects; /* effects_max of them */
     struct port_message *messages;
@@ -235,7 +240,10 @@ struct port_out {
 void port_out_begin(struct port_out *out);
 /* How many more effects / messages fit. */
 static inline uint32_t port_out_room(const struct port_out *out) { return out->effects_max - out->effect_count; }
-static inline uint32_t port_out_message_room(const struct port_out *out) { return out->messages_max - out->message_count; }
+static inline uint32_t port_out_message_room(const struct port_out *out)
+{
+    return out->messages_max - out->message_count;
+}
 /* The next effect, cleared, with kind and token set. Needs port_out_room(out) > 0. */
 struct port_effect *port_emit(struct port_out *out, enum port_effect_kind kind, uint64_t token);
 /* The next message, cleared. Needs room. */
@@ -273,6 +281,7 @@ const char *port_event_name(enum port_event_kind kind);
 
 /* "127.0.0.1", "::1" into at most 46 characters and a NUL; and back (literals only). */
 void port_address_to_text(struct port_address address, char text_out[47]);
-MUST_USE enum base_rc port_address_from_text(struct base_slice literal, struct port_address *address_out);
+MUST_USE
+enum base_rc port_address_from_text(struct base_slice literal, struct port_address *address_out);
 
 #endif

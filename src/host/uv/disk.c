@@ -66,6 +66,9 @@ static void open_file(struct op *op, int disk_fd, const char *path)
         (void)close(fd); /* nothing was written through it */
         return;
     }
+    if ((flags & PORT_OPEN_FRESH) != 0) {
+        (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    } /* advice: nothing to fail */
     op->fd = fd;
     op->count = (uint64_t)stat.st_size;
 }
