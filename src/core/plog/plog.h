@@ -154,7 +154,7 @@ struct plog_read {
     int64_t offset;
     uint32_t bytes_max;         /* of this read */
     bool takes_oversized_first; /* a first batch larger than bytes_max is returned whole (KIP-74) */
-    bool is_prompt;        /* BUSY when all leases are out, where it would else wait for one: who holds others must not wait */
+    bool is_prompt; /* BUSY when all leases are out, where it would else wait for one: who holds others must not wait */
     bool is_end_unlimited; /* read to the end of what is written, not to the watermark (followers, metadata replay) */
 };
 /* Finds the file range that starts with the batch holding `offset`: PLOG_OUT_READ follows. At the watermark the range is empty and OK.
@@ -195,8 +195,8 @@ enum plog_out_kind {
     PLOG_OUT_RUN,       /* to be journalled: run; answer plog_journalled(run_token) */
     PLOG_OUT_CHANGE,    /* to be journalled: change; answer plog_journalled(run_token) if run_token != 0 */
     PLOG_OUT_STATE,     /* checkpoint: state block, size_bytes, answer plog_state_taken */
-    PLOG_OUT_STATES_END, /* checkpoint: all logs have been captured; result not OK: it could not be (BUSY: no memory for a state,
-                             STORAGE): end it without making it the newest */
+    PLOG_OUT_STATES_END, /* checkpoint: all logs have been captured. When the disk fails before, it never comes: a checkpoint
+                             without all states must not become the newest */
     PLOG_OUT_REPLAYED, /* the restore or replay asked for with run_token is done. OK, or DAMAGED: go on; the log is marked.
                              Anything else (STORAGE, NO_SPACE, BUSY): this log takes no appends in this life; go on */
     PLOG_OUT_RECOVERED,   /* answer to plog_recovery_end */

@@ -48,6 +48,8 @@
 #define PLOG__LOOSE_NOTES_MAX   256u
 #define PLOG__EFFECTS_OF_ONE    4 /* most that one advance emits */
 
+#define PLOG__OFFSET_MAX (INT64_MAX / 2) /* no disk is believed to be near the end of all offsets */
+
 _Static_assert(PLOG__CHUNK_BYTES >= 4 * REC_HEADER_BYTES, "a chunk holds a header wherever it begins");
 
 /* ---- tokens: room, kind, slot ---- */
@@ -300,6 +302,8 @@ struct plog__log {
     uint32_t mark_segment; /* where the watermark stands; NONE: nothing below it is left */
     uint64_t mark_bytes;
     uint64_t size_bytes;
+    int64_t timestamp_max; /* over all segments */
+    int64_t timestamp_max_offset;
     struct base_list segments; /* by base */
     struct base_list doomed;
     struct plog__tail tail; /* of the last segment */
@@ -314,8 +318,7 @@ struct plog__log {
     bool has_dir;
     bool is_parent_synced;
     bool is_metadata_written;
-    bool is_failed;    /* takes no appends until a restart */
-    bool is_sync_lost; /* ... because a segment could not be opened for its sync */
+    bool is_failed; /* takes no appends until a restart */
     bool is_damaged;
     bool is_suspect;  /* its journal lost entries: bytes beyond what is known are kept */
     bool is_restored; /* by recovery, and not opened yet */
@@ -507,7 +510,7 @@ struct plog {
     struct base_list ready;
     struct base_list slot_waiters;
     struct base_list lease_waiters;  /* reads */
-    struct base_list handle_waiters; /* syncs that found no handle: tried again at handles_at_ns */
+    struct base_list handle_waiters; /* who found no handle or no memory: tried again at handles_at_ns */
     uint64_t handles_at_ns;
     struct base_list producer_lru;
     struct base_list deleting;
@@ -678,6 +681,7 @@ struct plog__segment *plog__segment_next(const struct plog__log *log, const stru
 struct plog__segment *plog__segment_of(const struct plog__log *log, int64_t offset); /* the last with base <= offset */
 MUST_USE
 struct plog__segment *plog__segment_make(struct plog *plog, struct plog__log *log, int64_t base); /* NULL: no room */
+void plog__times_of_log(struct plog__log *log); /* timestamp_max anew */
 void plog__segment_doom(struct plog *plog, struct plog__log *log, struct plog__segment *segment, uint64_t delay_ms);
 void plog__segment_free(struct plog *plog, struct plog__log *log, struct plog__segment *segment);
 void plog__segment_damage(struct plog__log *log, struct plog__segment *segment, uint64_t from, uint64_t to);

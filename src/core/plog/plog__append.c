@@ -441,7 +441,7 @@ static void leave(struct plog *plog, struct plog__log *log, struct plog__round *
 /* Runs leave in offset order, each when its own bytes allow it. */
 void plog__rounds_leave(struct plog *plog, struct plog__log *log)
 {
-    if (plog->is_failed || log->is_failed) { return; }
+    if (plog->is_failed || log->is_failed || log->is_deleting) { return; }
     for (struct base_link *link = base_list_first(&log->rounds); link != NULL;
          link = base_list_next(&log->rounds, link)) {
         struct plog__round *round = round_on(link);

@@ -28,7 +28,8 @@ static void set_segment(struct plog *plog, struct plog__segment *segment)
     plog->capture.step = 0;
 }
 
-static void end_capture(struct plog *plog, enum plog_result result)
+/* Without an end when the disk has failed: a checkpoint without all states must never become the newest. */
+static void end_capture(struct plog *plog)
 {
     struct plog__capture *capture = &plog->capture;
     forget_segment(plog);
@@ -38,7 +39,7 @@ static void end_capture(struct plog *plog, enum plog_result result)
     capture->block = NULL;
     uint32_t log = capture->log;
     capture->state = PLOG__CAPTURE_IDLE;
-    plog__note(plog, (struct plog__note){.kind = PLOG_OUT_STATES_END, .result = result});
+    if (!plog->is_failed) { plog__note(plog, (struct plog__note){.kind = PLOG_OUT_STATES_END}); }
     if (log < plog->log_high && base_pool_is_taken(&plog->logs, log)) {
         plog__task_ready(plog, &plog__log_at(plog, log)->writer); /* it may have stopped for us */
     }
@@ -56,7 +57,7 @@ static bool capture_next(struct plog *plog)
     struct plog__capture *capture = &plog->capture;
     while (capture->log < plog->log_high && !base_pool_is_taken(&plog->logs, capture->log)) { capture->log += 1; }
     if (capture->log >= plog->log_high) {
-        end_capture(plog, PLOG_OK);
+        end_capture(plog);
         return true;
     }
     struct plog__log *log = plog__log_at(plog, capture->log);
@@ -67,7 +68,7 @@ static bool capture_next(struct plog *plog)
     uint64_t size_bytes = plog__state_bytes(plog, log);
     capture->block = base_pages_take(plog->pages, BASE_CONTROL, (size_t)size_bytes);
     if (capture->block == NULL) {
-        end_capture(plog, PLOG_BUSY);
+        plog__file_retry_later(plog, &capture->task);
         return true;
     }
     capture->block_bytes = plog__state_write(plog, log, capture->block, size_bytes);
@@ -113,10 +114,6 @@ static bool sync_next(struct plog *plog, struct port_out *out)
     }
     if (capture->step == 0) {
         if (segment->is_created && segment->synced_bytes < capture->segment_bytes) {
-            if (log->is_sync_lost) {
-                end_capture(plog, PLOG_STORAGE);
-                return true;
-            }
             plog__sync_want(plog, segment); /* makes us ready when it is done */
             return true;
         }
@@ -139,7 +136,7 @@ void plog__capture_advance(struct plog *plog, struct port_out *out)
     for (;;) {
         if (capture->is_asked || capture->task.list != NULL) { return; }
         if (plog->is_failed && capture->state != PLOG__CAPTURE_IDLE && capture->state != PLOG__CAPTURE_OUT) {
-            end_capture(plog, PLOG_STORAGE);
+            end_capture(plog);
             return;
         }
         if (!plog__may_emit(plog, out)) {

@@ -137,6 +137,10 @@ static void apply_batch(struct plog *plog, struct plog__log *log, struct plog__s
         segment->timestamp_max = head->max_timestamp_ms;
         segment->timestamp_max_offset = head->offset_last;
     }
+    if (head->max_timestamp_ms > log->timestamp_max) {
+        log->timestamp_max = head->max_timestamp_ms;
+        log->timestamp_max_offset = head->offset_last;
+    }
     if (log->tail.since_bytes > log->config.index_interval_bytes && !segment->is_index_bad) {
         add_entry(log, segment, position_bytes, head->offset_last);
     }

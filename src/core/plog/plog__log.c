@@ -159,6 +159,8 @@ enum base_rc plog__log_make(struct plog *plog, struct base_part id, struct base_
     CHECK(!dir.is_cut);
     log->dir_bytes = (uint16_t)dir.used_bytes;
     log->leader_epoch = -1;
+    log->timestamp_max = -1;
+    log->timestamp_max_offset = -1;
     log->mark_segment = PLOG__NONE;
     log->writing = PLOG__NONE;
     struct base_list *lists[] = {&log->segments, &log->doomed,    &log->queue,
@@ -275,20 +277,14 @@ void plog_view(const struct plog *plog, struct plog_ref ref, struct plog_view *v
         .offset_end = log->offset_end,
         .watermark = log->watermark,
         .leader_epoch = log->leader_epoch,
-        .timestamp_max = -1,
-        .timestamp_max_offset = -1,
+        .timestamp_max = log->timestamp_max,
+        .timestamp_max_offset = log->timestamp_max_offset,
         .size_bytes = log->size_bytes,
         .is_failed = log->is_failed || plog->is_failed,
         .is_damaged = log->is_damaged,
     };
-    for (const struct plog__segment *s = plog__segment_first(log); s != NULL; s = plog__segment_next(log, s)) {
-        if (s->size_bytes == 0) { continue; }
-        view_out->segment_count += 1;
-        if (s->timestamp_max > view_out->timestamp_max) {
-            view_out->timestamp_max = s->timestamp_max;
-            view_out->timestamp_max_offset = s->timestamp_max_offset;
-        }
-    }
+    const struct plog__segment *last = plog__segment_last(log); /* the only one that may be empty */
+    view_out->segment_count = log->segments.count - (last != NULL && last->size_bytes == 0 ? 1 : 0);
 }
 
 /* ---- paths ---- */

@@ -182,7 +182,10 @@ static bool unlink_next(struct plog *plog, struct port_out *out)
     struct plog__log *log = plog__log_at(plog, segment->log);
     if (reap->which == PLOG__SEGMENT_FILES || !segment->is_created || log->is_deleting) {
         reap->state = PLOG__REAP_IDLE;
-        if (!log->is_deleting) { plog__segment_free(plog, log, segment); } /* else it goes with all of the log */
+        if (!log->is_deleting) { /* else it goes with all of the log */
+            plog__segment_free(plog, log, segment);
+            if (log->writing != PLOG__NONE) { plog__task_ready(plog, &log->writer); } /* it may wait for the name */
+        }
         return true;
     }
     struct base_text text;

@@ -59,7 +59,10 @@ enum base_rc plog_restore(struct plog *plog, struct base_slice state, uint64_t r
     CHECK(plog->life == PLOG__RECOVERING);
     struct plog__log *log;
     enum base_rc rc = plog__state_read(plog, state, &log);
-    if (rc != BASE_OK) { return rc; }
+    if (rc != BASE_OK) {
+        plog->has_lost_entries = true; /* its files are there, and nothing names them any more */
+        return rc;
+    }
     note_replayed(plog, run_token, log->id, PLOG_OK);
     plog__end(plog, out);
     return BASE_OK;
@@ -150,7 +153,9 @@ static bool is_covered(const struct plog__log *log, const struct plog_run *run)
 
 static bool is_possible(const struct plog_run *run)
 {
-    if (run->segment_base < 0) { return false; }
+    if (run->segment_base < 0 || run->segment_base > PLOG__OFFSET_MAX || run->offset_end > PLOG__OFFSET_MAX) {
+        return false;
+    }
     if (run->change == PLOG_CHANGE_SEGMENT) { return true; }
     return run->offset_base >= run->segment_base && run->offset_end > run->offset_base && run->size_bytes > 0 &&
            run->size_bytes <= PLOG__SEGMENT_BYTES_MAX &&
@@ -184,6 +189,7 @@ static struct plog__segment *segment_of_run(struct plog *plog, struct plog__log 
         log->is_parent_synced = true;
         log->is_metadata_written = true;
         if (log->offset_end < run->segment_base) { /* offsets that nothing accounts for */
+            if (log->config.is_page_cache && log->offset_end > 0) { return last; } /* see place_run */
             log->is_damaged = log->is_damaged || log->offset_end > 0;
             log->offset_end = run->segment_base;
             log->watermark = run->segment_base;
@@ -211,6 +217,10 @@ static bool place_run(struct plog *plog, struct plog__log *log)
     if (segment == NULL) { return true; }
     log->was_scanned = false;
     if (run->change == PLOG_CHANGE_SEGMENT) {
+        if (log->config.is_page_cache && run->segment_base != log->offset_end) {
+            /* The segment before it lost its end: as Kafka does, what came later goes too, so that offsets have no hole. */
+            plog__segment_doom(plog, log, segment, 0);
+        }
         end_replay(plog, log, PLOG_OK);
         return true;
     }
@@ -466,7 +476,7 @@ static enum plog_result replay_change(struct plog *plog, struct plog__log *log, 
 {
     switch (run->change) {
     case PLOG_CHANGE_START:
-        if (run->offset_base < 0) { return PLOG_DAMAGED; }
+        if (run->offset_base < 0 || run->offset_base > PLOG__OFFSET_MAX) { return PLOG_DAMAGED; }
         plog__start_apply(plog, log, run->offset_base);
         return PLOG_OK;
     case PLOG_CHANGE_GONE:
@@ -496,7 +506,10 @@ enum base_rc plog_replay(struct plog *plog, const struct plog_run *run, struct b
     bool is_run = run->change == 0 || run->change == PLOG_CHANGE_SEGMENT;
     if (log == NULL && run->change == PLOG_CHANGE_SEGMENT) {
         enum base_rc rc = be_born(plog, run->id, bytes, &log);
-        if (rc == BASE_FULL) { return rc; }
+        if (rc == BASE_FULL) {
+            plog->has_lost_entries = true;
+            return rc;
+        }
     }
     if (log == NULL) { /* gone, or the entry that made it was lost */
         bool is_lost = run->change != PLOG_CHANGE_GONE && run->change != PLOG_CHANGE_START;

@@ -67,6 +67,17 @@ void plog__segment_free(struct plog *plog, struct plog__log *log, struct plog__s
     base_pool_give(&plog->segments, plog__segment_slot(plog, segment));
 }
 
+void plog__times_of_log(struct plog__log *log)
+{
+    log->timestamp_max = -1;
+    log->timestamp_max_offset = -1;
+    for (const struct plog__segment *s = plog__segment_first(log); s != NULL; s = plog__segment_next(log, s)) {
+        if (s->timestamp_max <= log->timestamp_max) { continue; }
+        log->timestamp_max = s->timestamp_max;
+        log->timestamp_max_offset = s->timestamp_max_offset;
+    }
+}
+
 void plog__segment_doom(struct plog *plog, struct plog__log *log, struct plog__segment *segment, uint64_t delay_ms)
 {
     CHECK(!segment->is_doomed);
@@ -80,6 +91,7 @@ void plog__segment_doom(struct plog *plog, struct plog__log *log, struct plog__s
     base_list_push_back(&plog->doomed, &segment->doom);
     segment->is_doomed = true;
     segment->is_sealed = true;
+    if (segment->timestamp_max == log->timestamp_max) { plog__times_of_log(log); }
     uint64_t delay_ns = delay_ms > UINT64_MAX / 1000000 ? UINT64_MAX : delay_ms * 1000000;
     segment->dead_at_ns = base_deadline_ns(plog->now_ns, delay_ns);
     plog->reap_at_ns = base_min_u64(plog->reap_at_ns, segment->dead_at_ns);
@@ -106,6 +118,26 @@ void plog__sync_want(struct plog *plog, struct plog__segment *segment)
     if (!segment->is_sync_in_flight) { plog__task_ready(plog, &segment->sync); }
 }
 
+/* It can't be opened for its sync: a matter of time, or of the disk, or what is not synced of it is lost. */
+static void lose_sync(struct plog *plog, struct plog__log *log, struct plog__segment *segment, enum port_rc rc)
+{
+    if (rc == PORT_NO_HANDLES || rc == PORT_NO_MEMORY) {
+        plog__file_retry_later(plog, &segment->sync);
+        return;
+    }
+    if (rc == PORT_IO) {
+        plog__disk_fail(plog);
+        return;
+    }
+    segment->is_sync_wanted = false;
+    if (segment->synced_bytes < segment->size_bytes) {
+        plog__segment_damage(log, segment, segment->synced_bytes, segment->size_bytes);
+        segment->synced_bytes = segment->size_bytes;
+    }
+    plog__log_fail(plog, log); /* what was written can't be made durable: nothing after it may be */
+    if (plog->capture.state != PLOG__CAPTURE_IDLE) { plog__task_ready(plog, &plog->capture.task); }
+}
+
 void plog__sync_advance(struct plog *plog, struct plog__segment *segment, struct port_out *out)
 {
     if (segment->is_sync_in_flight || !segment->is_sync_wanted || plog->is_failed) {
@@ -116,16 +148,7 @@ void plog__sync_advance(struct plog *plog, struct plog__segment *segment, struct
     enum port_rc rc;
     switch (plog__file_get(plog, log, segment, PLOG__LOG, PORT_OPEN_WRITE, &segment->sync, &rc, out)) {
     case PLOG__WAIT: return;
-    case PLOG__FAILED:
-        if (rc == PORT_NO_HANDLES) {
-            plog__file_retry_later(plog, &segment->sync);
-            return;
-        }
-        segment->is_sync_wanted = false;
-        log->is_sync_lost = true;
-        plog__log_fail(plog, log); /* what was written can't be made durable: nothing after it may be */
-        if (plog->capture.state != PLOG__CAPTURE_IDLE) { plog__task_ready(plog, &plog->capture.task); }
-        return;
+    case PLOG__FAILED: lose_sync(plog, log, segment, rc); return;
     case PLOG__GOT: break;
     }
     segment->is_sync_wanted = false;

@@ -366,7 +366,10 @@ static enum base_rc read_all(struct plog *plog, struct plog__log *log, struct cu
     log->offset_start = (int64_t)take(cursor, 8);
     log->offset_end = (int64_t)take(cursor, 8);
     log->watermark = log->offset_end; /* whatever was captured was synced with it */
-    if (cursor->is_bad || log->offset_start < 0 || log->offset_start > log->offset_end) { return BASE_BAD; }
+    if (cursor->is_bad || log->offset_start < 0 || log->offset_start > log->offset_end ||
+        log->offset_end > PLOG__OFFSET_MAX) {
+        return BASE_BAD;
+    }
     enum base_rc rc = read_epochs(plog, log, cursor);
     if (rc == BASE_OK) { rc = read_segments(plog, log, cursor); }
     if (rc == BASE_OK) { rc = read_tail(log, cursor); }
@@ -375,6 +378,7 @@ static enum base_rc read_all(struct plog *plog, struct plog__log *log, struct cu
     if (rc == BASE_OK && (cursor->is_bad || cursor->left_bytes != 0 || !plog__log_is_sound(plog, log))) {
         rc = BASE_BAD;
     }
+    plog__times_of_log(log);
     plog__birth_write(log);
     return rc;
 }

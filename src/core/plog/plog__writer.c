@@ -273,6 +273,14 @@ static enum go create_step(struct plog *plog, struct plog__log *log, struct plog
         ask(plog, log, out, PORT_MAKE_DIR, PLOG__ASKED_DIR)->path = base_slice_of(log->dir, log->dir_bytes);
         return STOP_HERE;
     }
+    for (struct base_link *link = base_list_first(&log->doomed); link != NULL;
+         link = base_list_next(&log->doomed, link)) {
+        struct plog__segment *doomed = BASE_ITEM(link, struct plog__segment, link);
+        if (doomed->base != segment->base) { continue; }
+        doomed->dead_at_ns = plog->now_ns; /* its file has to go first, or it would take the new one with it */
+        plog__task_ready(plog, &plog->reaper.task);
+        return STOP_HERE;
+    }
     if (!log->is_metadata_written) {
         log->is_metadata_written = true;
         (void)plog__small_begin(plog, log, PLOG__SMALL_METADATA);
@@ -285,8 +293,8 @@ static enum go create_step(struct plog *plog, struct plog__log *log, struct plog
     case PLOG__GOT: break;
     }
     if (plog__file_of(plog, &log->writer)->size_at_open > 0) {
-        if (plog->has_lost_entries ||
-            log->is_suspect) { /* nothing names these bytes, but what did may be what was lost */
+        if (plog->has_lost_entries || log->is_suspect ||
+            log->is_damaged) { /* nothing names these bytes, but what did may be what was lost */
             log->is_damaged = true;
             plog__log_fail(plog, log);
             return GO_ON;
@@ -354,6 +362,10 @@ static void write_done(struct plog *plog, struct plog__log *log, const struct po
 {
     struct plog__round *round = plog__round_at(plog, log->writing);
     struct plog__segment *segment = plog__segment_at(plog, round->segment);
+    if (log->is_deleting) { /* the deletion left for the journal before it: no run of it may follow */
+        plog__round_fail(plog, log, round, PLOG_GONE);
+        return;
+    }
     if (event->done.rc == PORT_OK && event->done.count > 0 && !plog->is_failed && !log->is_failed) {
         round->written_bytes += base_min_u64(event->done.count, round->size_bytes - round->written_bytes);
         if (round->written_bytes < round->size_bytes) { /* short: the rest is asked for, or the failure shows itself */
@@ -405,7 +417,8 @@ static enum go step(struct plog *plog, struct plog__log *log, struct port_out *o
         return STOP_HERE;
     }
     if (log->writing != PLOG__NONE) { return write_step(plog, log, out); }
-    if (plog->capture.state == PLOG__CAPTURE_NEXT && plog->capture.log == plog__log_slot(plog, log)) {
+    if (plog->capture.state == PLOG__CAPTURE_NEXT && plog->capture.log == plog__log_slot(plog, log) &&
+        plog->capture.task.list != &plog->handle_waiters) {
         plog__task_ready(plog, &plog->capture.task); /* it waits for this instant, and goes first */
         return STOP_HERE;
     }

@@ -262,6 +262,23 @@ static void a_failed_sync_takes_the_disk_off_line(void **state)
     world_free(world);
 }
 
+static void a_checkpoint_never_ends_on_a_failed_disk(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 5});
+    world_run(world);
+    world_fault(world, (struct fault){.kind = PORT_SYNC, .suffix = ".log", .times = 1, .rc = PORT_IO});
+    world_checkpoint(world);
+    world_run(world);
+    assert_true(world->is_disk_failed);
+    assert_true(world->is_capturing);
+    assert_int_equal(world->checkpoints, 0);
+    assert_true(plog_is_quiet(world->plog));
+    world_free(world);
+}
+
 static void a_failed_journal_fails_all_that_is_in_flight(void **state)
 {
     (void)state;
@@ -481,6 +498,7 @@ int main(void)
         cmocka_unit_test(a_large_run_is_synced_in_its_segment_before_it_leaves),
         cmocka_unit_test(runs_leave_in_offset_order_though_a_later_one_is_ready_first),
         cmocka_unit_test(a_failed_sync_takes_the_disk_off_line),
+        cmocka_unit_test(a_checkpoint_never_ends_on_a_failed_disk),
         cmocka_unit_test(a_failed_journal_fails_all_that_is_in_flight),
         cmocka_unit_test(segments_roll_by_size_and_read_as_one),
         cmocka_unit_test(segments_roll_by_time_and_by_a_full_index),
