@@ -186,7 +186,8 @@ static void fill(struct world *world, struct input *input)
         case 0: {
             struct file *file = target(world, take(input, 1));
             size_t at = take(input, 3) % FILE_ROOM;
-            size_t size_bytes = base_min_size(take(input, 2), input->left);
+            size_t size_bytes = take(input, 2);
+            size_bytes = base_min_size(size_bytes, input->left); /* left as it is after the take */
             store(file, at, input->at, size_bytes);
             input->at += size_bytes;
             input->left -= size_bytes;
