@@ -11,14 +11,13 @@
 
 #include "range.h"
 
-static const char *const usage =
-    "usage: weir-sim --seed N | --seeds A..B [options]\n"
-    "  --jobs J          processes for a range (1)\n"
-    "  --keep-going      a range goes on after a failure\n"
-    "  --set KNOB=V      a knob of the run or of the world; may be given again\n"
-    "  --trace FILE      one line per event and effect (--seed)\n"
-    "  --history FILE    what clients asked for and were told (--seed)\n"
-    "  --json            one object a line\n";
+static const char *const usage = "usage: weir-sim --seed N | --seeds A..B [options]\n"
+                                 "  --jobs J          processes for a range (1)\n"
+                                 "  --keep-going      a range goes on after a failure\n"
+                                 "  --set KNOB=V      a knob of the run or of the world; may be given again\n"
+                                 "  --trace FILE      one line per event and effect (--seed)\n"
+                                 "  --history FILE    what clients asked for and were told (--seed)\n"
+                                 "  --json            one object a line\n";
 
 static bool read_number(const char *text, int64_t *value_out)
 {
@@ -82,8 +81,8 @@ static int take_option(struct range_config *range, struct run_config *config, co
         range->jobs = (uint32_t)number;
         return 1;
     }
-    FILE **file = strcmp(option, "--trace") == 0 ? &config->trace
-                                                 : (strcmp(option, "--history") == 0 ? &config->history : NULL);
+    FILE **file =
+        strcmp(option, "--trace") == 0 ? &config->trace : (strcmp(option, "--history") == 0 ? &config->history : NULL);
     if (file == NULL || *file != NULL) { return -1; }
     *file = fopen(value, "w");
     if (*file == NULL) {

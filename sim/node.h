@@ -10,9 +10,9 @@
 #include "broker/broker.h"
 #include "sim/world/world.h"
 
-#define NODE_PORT 9092
+#define NODE_PORT         9092
 #define NODE_REGION_BYTES ((size_t)96 << 20)
-#define NODE_CLUSTER_ID "weir-sim-cluster-id-00"
+#define NODE_CLUSTER_ID   "weir-sim-cluster-id-00"
 
 struct node {
     struct broker_config config; /* shard, shards, seed and the listener's address are set at each boot */

@@ -60,7 +60,8 @@ static void print_json_text(const char *text)
     putchar('"');
 }
 
-static void print_result(const struct range_config *range, const struct run_config *config, const struct run_result *result)
+static void print_result(const struct range_config *range, const struct run_config *config,
+                         const struct run_result *result)
 {
     double virtual_s = (double)result->virtual_ns / 1e9;
     if (range->is_json) {
@@ -312,7 +313,8 @@ int range_run(const struct range_config *range, const struct run_config *config)
     const struct totals *totals = &pool->totals;
     double virtual_s = (double)totals->sum.virtual_ns / 1e9;
     if (range->is_json) {
-        printf("{\"seeds\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"events\":%" PRIu64 ",\"virtual_s\":%.1f,\"cpu_s\":%.1f}\n",
+        printf("{\"seeds\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"events\":%" PRIu64
+               ",\"virtual_s\":%.1f,\"cpu_s\":%.1f}\n",
                totals->seeds, totals->failed, totals->sum.events, virtual_s, cpu_s());
     } else {
         printf("seeds=%" PRIu64 " failed=%" PRIu64 " events=%" PRIu64 " virtual_s=%.1f cpu_s=%.1f\n", totals->seeds,

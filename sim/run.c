@@ -9,12 +9,12 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
-#define DRAIN_MAX_NS   (150 * WORLD_S) /* longer than any time-out of a client */
-#define PROBE_MAX_NS   (60 * WORLD_S)
-#define START_MAX_NS   (60 * WORLD_S)
-#define VERIFY_MAX_NS  (120 * WORLD_S)
-#define QUIET_MAX_NS   (30 * WORLD_S)
-#define IDLE_NS        (3 * WORLD_S)
+#define DRAIN_MAX_NS    (150 * WORLD_S) /* longer than any time-out of a client */
+#define PROBE_MAX_NS    (60 * WORLD_S)
+#define START_MAX_NS    (60 * WORLD_S)
+#define VERIFY_MAX_NS   (120 * WORLD_S)
+#define QUIET_MAX_NS    (30 * WORLD_S)
+#define IDLE_NS         (3 * WORLD_S)
 #define IDLE_EVENTS_MAX 60
 
 /* A failed CHECK of the core ends the run, not the program: one run at a time in a process. */
@@ -35,9 +35,9 @@ void base_panic_host(const char *file, int line, const char *what)
 }
 
 static const char *const branch_names[RUN_BRANCH_COUNT] = {
-    "crash_in_boot",  "crash_in_recovery", "crash_in_loading", "crash_in_service", "crash_in_stop",   "start_empty",
-    "start_clean",    "start_dirty",       "tail_cut",         "bytes_replayed",   "states_read",     "checkpoint",
-    "journal_rolled", "journal_trimmed",   "large_run",        "segment_rolled",   "disk_failed",     "start_refused",
+    "crash_in_boot",  "crash_in_recovery", "crash_in_loading", "crash_in_service", "crash_in_stop", "start_empty",
+    "start_clean",    "start_dirty",       "tail_cut",         "bytes_replayed",   "states_read",   "checkpoint",
+    "journal_rolled", "journal_trimmed",   "large_run",        "segment_rolled",   "disk_failed",   "start_refused",
 };
 const char *run_branch_name(enum run_branch branch) { return branch_names[branch]; }
 
@@ -126,7 +126,9 @@ static bool actors_are_quiet(struct run *run)
 
 static bool broker_serves(struct run *run)
 {
-    if (world_node_state(run->world, run->cast.broker) == WORLD_STOPPED) { world_restart(run->world, run->cast.broker); }
+    if (world_node_state(run->world, run->cast.broker) == WORLD_STOPPED) {
+        world_restart(run->world, run->cast.broker);
+    }
     bool is_ready = world_node_state(run->world, run->cast.broker) == WORLD_UP;
     for (uint32_t i = 0; i < (uint32_t)run->shape.shards; i++) { is_ready = is_ready && run->is_ready[i]; }
     return is_ready;
@@ -167,7 +169,8 @@ static void crash_now(void *context, struct world *world)
 static void restart_now(void *context, struct world *world)
 {
     struct run *run = context;
-    if (world_node_state(world, run->cast.broker) == WORLD_STOPPED || world_node_state(world, run->cast.broker) == WORLD_DOWN) {
+    if (world_node_state(world, run->cast.broker) == WORLD_STOPPED ||
+        world_node_state(world, run->cast.broker) == WORLD_DOWN) {
         world_restart(world, run->cast.broker);
     }
 }
@@ -201,7 +204,9 @@ static void schedule_crashes(struct run *run)
 static void restart_failed(struct run *run)
 {
     bool is_failed = false;
-    for (uint32_t i = 0; i < (uint32_t)run->shape.shards; i++) { is_failed = is_failed || view_shard(run, i).is_disk_failed; }
+    for (uint32_t i = 0; i < (uint32_t)run->shape.shards; i++) {
+        is_failed = is_failed || view_shard(run, i).is_disk_failed;
+    }
     if (!is_failed) { return; }
     world_crash(run->world, run->cast.broker, WORLD_PROCESS);
     world_restart(run->world, run->cast.broker);
@@ -252,8 +257,10 @@ static bool close_actors(struct run *run)
             struct broker_view view = view_shard(run, i);
             const void *machine = world_machine_at(run->world, run->cast.broker, i);
             if (machine != NULL && broker_is_quiet(machine) && view.connections == 0) { continue; }
-            run__fail(run, "I25", "shard %" PRIu32 " does not come to rest: %" PRIu32 " connections, %" PRIu32
-                      " requests, %" PRIu32 " parked", i, view.connections, view.requests, view.parked);
+            run__fail(run, "I25",
+                      "shard %" PRIu32 " does not come to rest: %" PRIu32 " connections, %" PRIu32 " requests, %" PRIu32
+                      " parked",
+                      i, view.connections, view.requests, view.parked);
         }
         return false;
     }
@@ -331,7 +338,8 @@ static bool idle(struct run *run)
                       evaluated_after - evaluated_before);
         }
         if (is_waiting && events > (uint64_t)run->shape.shards * 6) {
-            run__fail(run, "I21", "%" PRIu64 " events in %d s while a fetch was parked", events, (int)(IDLE_NS / WORLD_S));
+            run__fail(run, "I21", "%" PRIu64 " events in %d s while a fetch was parked", events,
+                      (int)(IDLE_NS / WORLD_S));
         }
         if (events > IDLE_EVENTS_MAX * (uint64_t)run->shape.shards + 24 * count_partitions(run)) {
             run__fail(run, "I21", "%" PRIu64 " events in %d s of idleness", events, (int)(IDLE_NS / WORLD_S));

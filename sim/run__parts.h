@@ -33,7 +33,7 @@ struct run {
     struct actor_spec specs[RUN_ACTORS_MAX];
     uint32_t actor_nodes[RUN_ACTORS_MAX];
     uint32_t actor_count;
-    uint32_t verifier; /* its index */
+    uint32_t verifier;     /* its index */
     uint64_t crash_end_ns; /* when the last scheduled one is over */
     bool is_failed;
     /* of this boot */

@@ -9,8 +9,8 @@ static bool has_part(struct base_slice text, const char *part)
     return text.size_bytes > 0 && memmem(text.at, text.size_bytes, part, strlen(part)) != NULL;
 }
 
-static void on_event(void *context, uint32_t node, uint32_t shard, const struct port_event *event, struct base_slice payload,
-                     const void *machine)
+static void on_event(void *context, uint32_t node, uint32_t shard, const struct port_event *event,
+                     struct base_slice payload, const void *machine)
 {
     (void)machine;
     struct run *run = context;
@@ -28,7 +28,9 @@ static void note_disk_effect(struct run *run, uint32_t shard, const struct port_
     bool is_journal = has_part(effect->path, "weir-journal/");
     bool is_create = effect->kind == PORT_OPEN && (effect->flags & PORT_OPEN_CREATE) != 0;
     if (is_serving(run, shard)) {
-        if (is_create && is_log && !has_part(effect->path, "/00000000000000000000.log")) { branches[RUN_SEGMENT_ROLLED] += 1; }
+        if (is_create && is_log && !has_part(effect->path, "/00000000000000000000.log")) {
+            branches[RUN_SEGMENT_ROLLED] += 1;
+        }
         if (is_create && is_journal && has_part(effect->path, ".wj")) { branches[RUN_JOURNAL_ROLLED] += 1; }
         if (effect->kind == PORT_UNLINK && is_journal) { branches[RUN_JOURNAL_TRIMMED] += 1; }
         return;
@@ -87,7 +89,9 @@ static void on_step(void *context, uint32_t node, uint32_t shard, const struct p
         if (!run->has_looked[i]) { return; }
     }
     run->is_recovered = true;
-    run->result->branches[run->result->starts == 1 ? RUN_START_EMPTY : run->was_clean ? RUN_START_CLEAN : RUN_START_DIRTY] += 1;
+    run->result->branches[run->result->starts == 1 ? RUN_START_EMPTY
+                          : run->was_clean         ? RUN_START_CLEAN
+                                                   : RUN_START_DIRTY] += 1;
     check_stream_recovered(run->stream);
 }
 
@@ -112,10 +116,10 @@ static void on_crash(void *context, uint32_t node, enum world_crash kind)
     struct run *run = context;
     if (node != run->cast.broker) { return; }
     static const enum run_branch branches[] = {
-        [BROKER_BOOT] = RUN_CRASH_IN_BOOT,        [BROKER_RECOVERING] = RUN_CRASH_IN_RECOVERY,
-        [BROKER_LOADING] = RUN_CRASH_IN_LOADING,  [BROKER_SERVING] = RUN_CRASH_IN_SERVICE,
-        [BROKER_DRAINING] = RUN_CRASH_IN_STOP,    [BROKER_CHECKPOINTING] = RUN_CRASH_IN_STOP,
-        [BROKER_CLOSING] = RUN_CRASH_IN_STOP,     [BROKER_STOPPED] = RUN_CRASH_IN_STOP,
+        [BROKER_BOOT] = RUN_CRASH_IN_BOOT,       [BROKER_RECOVERING] = RUN_CRASH_IN_RECOVERY,
+        [BROKER_LOADING] = RUN_CRASH_IN_LOADING, [BROKER_SERVING] = RUN_CRASH_IN_SERVICE,
+        [BROKER_DRAINING] = RUN_CRASH_IN_STOP,   [BROKER_CHECKPOINTING] = RUN_CRASH_IN_STOP,
+        [BROKER_CLOSING] = RUN_CRASH_IN_STOP,    [BROKER_STOPPED] = RUN_CRASH_IN_STOP,
     };
     run->result->branches[branches[run->states[0]]] += 1;
     run->result->crashes += 1;

@@ -31,7 +31,9 @@ static const struct {
 static int64_t *shape_at(struct run_shape *shape, const char *name)
 {
     for (size_t i = 0; i < BASE_ARRAY_COUNT(shape_knobs); i++) {
-        if (strcmp(shape_knobs[i].name, name) == 0) { return (int64_t *)(void *)((uint8_t *)shape + shape_knobs[i].at); }
+        if (strcmp(shape_knobs[i].name, name) == 0) {
+            return (int64_t *)(void *)((uint8_t *)shape + shape_knobs[i].at);
+        }
     }
     return NULL;
 }
@@ -52,8 +54,8 @@ static int64_t draw(struct run *run, int64_t from, int64_t to)
 /* Errors of the disk that a broker may answer by going off line. */
 static void without_io_errors(struct world_knobs *knobs)
 {
-    static const enum world_fault faults[] = {WORLD_DISK_EIO_READ, WORLD_DISK_EIO_WRITE,  WORLD_DISK_EIO_SYNC,
-                                              WORLD_DISK_EIO_BACK, WORLD_DISK_EIO_NAME,   WORLD_DISK_EIO_LIST,
+    static const enum world_fault faults[] = {WORLD_DISK_EIO_READ, WORLD_DISK_EIO_WRITE, WORLD_DISK_EIO_SYNC,
+                                              WORLD_DISK_EIO_BACK, WORLD_DISK_EIO_NAME,  WORLD_DISK_EIO_LIST,
                                               WORLD_DISK_NO_SPACE, WORLD_DISK_NO_HANDLES};
     for (size_t i = 0; i < BASE_ARRAY_COUNT(faults); i++) { knobs->rate_ppm[faults[i]] = 0; }
 }

@@ -11,7 +11,8 @@
 
 static uint8_t filler(const struct history_record *record, size_t at)
 {
-    uint64_t word = base_hash_u64((uint64_t)record->sequence * 131 + record->producer * 7919 + record->incarnation + (at >> 4));
+    uint64_t word =
+        base_hash_u64((uint64_t)record->sequence * 131 + record->producer * 7919 + record->incarnation + (at >> 4));
     return (uint8_t)(word >> (at & 15)); /* compresses a little, as real values do */
 }
 
@@ -61,8 +62,7 @@ static struct client *make_client(const struct actor *actor, struct base_region 
     port_address_to_text(world_address(spec->cast->world, spec->cast->broker, spec->cast->port), host);
     char name[16];
     (void)snprintf(name, sizeof name, "n%" PRIu32, spec->cast->broker); /* of 250 nodes */
-    config.bootstrap[0] =
-        (struct client_endpoint){base_slice_text(spec->is_by_name ? name : host), spec->cast->port};
+    config.bootstrap[0] = (struct client_endpoint){base_slice_text(spec->is_by_name ? name : host), spec->cast->port};
     config.bootstrap_count = 1;
     config.nodes_max = 4;
     config.topics_max = ACTOR_TOPICS_MAX;
@@ -160,7 +160,9 @@ static void step(void *machine, const struct port_event *event, struct port_out 
     struct client_result result;
     while (client_poll(actor->client, &result)) { take_result(actor, &result); }
     if (actor->phase != PHASE_CLOSE) { act(actor); }
-    if (actor->next_ns <= actor->now_ns) { actor->next_ns = actor->now_ns + 20 * WORLD_MS; } /* it waits for something */
+    if (actor->next_ns <= actor->now_ns) {
+        actor->next_ns = actor->now_ns + 20 * WORLD_MS;
+    } /* it waits for something */
     client_turn(actor->client, out);
     if (actor->next_ns != UINT64_MAX && actor->phase != PHASE_CLOSE) { port_alarm(out, actor->next_ns); }
 }
@@ -172,7 +174,9 @@ void actor_view(const void *machine, struct actor_view *view_out)
     const struct actor *actor = machine;
     bool is_finished = actor->done >= actor->spec->wanted;
     if (actor->spec->role == ACTOR_VERIFIER) { is_finished = actor->stage == UINT32_MAX; }
-    bool is_quiet = actor->client == NULL ? !actor->rude.is_open && !actor->rude.is_busy : client_is_quiet(actor->client);
-    *view_out = (struct actor_view){
-        .outstanding = actor->outstanding + actor->probes, .is_finished = is_finished, .is_quiet = is_quiet};
+    bool is_quiet =
+        actor->client == NULL ? !actor->rude.is_open && !actor->rude.is_busy : client_is_quiet(actor->client);
+    *view_out = (struct actor_view){.outstanding = actor->outstanding + actor->probes,
+                                    .is_finished = is_finished,
+                                    .is_quiet = is_quiet};
 }

@@ -48,9 +48,9 @@ enum actor_role { ACTOR_PRODUCER = 0, ACTOR_CONSUMER, ACTOR_ADMIN, ACTOR_RUDE, A
 struct actor_spec {
     struct actor_cast *cast;
     enum actor_role role;
-    char name[8];     /* "p3" */
-    uint32_t number;  /* record.producer */
-    uint32_t wanted;  /* records, or operations */
+    char name[8];    /* "p3" */
+    uint32_t number; /* record.producer */
+    uint32_t wanted; /* records, or operations */
     uint64_t pause_max_ns;
     uint32_t value_bytes_max;
     enum client_acks acks;

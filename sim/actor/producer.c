@@ -25,8 +25,9 @@ static bool produce_one(struct actor *actor, uint32_t topic_index, int32_t parti
     op.acks = (int32_t)actor->spec->acks;
     op.is_idempotent = actor->spec->idempotence == CLIENT_IDEMPOTENT;
     op.is_final = is_final;
-    op.record = (struct history_record){
-        .incarnation = topic->incarnation, .producer = actor->spec->number, .sequence = actor->sequence};
+    op.record = (struct history_record){.incarnation = topic->incarnation,
+                                        .producer = actor->spec->number,
+                                        .sequence = actor->sequence};
     size_t size_bytes = draw_size(actor);
     actor_value_make(op.record, actor->value, size_bytes);
     op.timestamp_ms = actor->wall_ms;

@@ -12,11 +12,13 @@ static uint32_t draw_bytes(struct actor *actor)
     uint32_t size_bytes = 1 + actor__below(actor, RUDE_BYTES / 2);
     base_prng_fill(&actor->prng, rude->bytes, size_bytes);
     switch (actor__below(actor, 6)) {
-    case 0: break; /* garbage */
+    case 0: break;                                                                         /* garbage */
     case 1: base_put_u32(rude->bytes, UINT32_MAX); return size_bytes < 4 ? 4 : size_bytes; /* a negative length */
     case 2: base_put_u32(rude->bytes, 0x7fffffff); return size_bytes < 4 ? 4 : size_bytes; /* a huge one */
-    case 3: base_put_u32(rude->bytes, 100000); return size_bytes < 4 ? 4 : size_bytes; /* most of the frame never comes */
-    case 4: /* a header of an api that exists, and garbage after it */
+    case 3:
+        base_put_u32(rude->bytes, 100000);
+        return size_bytes < 4 ? 4 : size_bytes; /* most of the frame never comes */
+    case 4:                                     /* a header of an api that exists, and garbage after it */
         base_put_u32(rude->bytes, 60);
         base_put_u16(rude->bytes + 4, (uint16_t)actor__below(actor, 40));
         base_put_u16(rude->bytes + 6, (uint16_t)actor__below(actor, 14));

@@ -15,13 +15,13 @@
 enum history_kind {
     HISTORY_PRODUCE = 0, /* topic, partition, acks, idempotent, record; ok: offset (-1: not told) */
     HISTORY_READ,        /* one line, ok: topic, id, partition, offset, record, session, final */
-    HISTORY_END,         /* one line, ok: a reader has read everything there was: topic, partition, offset (the end), final */
-    HISTORY_CREATE,      /* topic, count: its partitions */
-    HISTORY_DELETE,      /* topic */
-    HISTORY_OFFSETS,     /* topic, partition, at (-1 latest, -2 earliest, else a time); ok: offset, timestamp */
-    HISTORY_TOPIC,       /* is it there: topic; ok: count partitions, -1: it is not */
-    HISTORY_CALL,        /* any other call; count: the api key */
-    HISTORY_NOTE,        /* one line, ok; text: "calm", "final", "crash", "restart" */
+    HISTORY_END, /* one line, ok: a reader has read everything there was: topic, partition, offset (the end), final */
+    HISTORY_CREATE,  /* topic, count: its partitions */
+    HISTORY_DELETE,  /* topic */
+    HISTORY_OFFSETS, /* topic, partition, at (-1 latest, -2 earliest, else a time); ok: offset, timestamp */
+    HISTORY_TOPIC,   /* is it there: topic; ok: count partitions, -1: it is not */
+    HISTORY_CALL,    /* any other call; count: the api key */
+    HISTORY_NOTE,    /* one line, ok; text: "calm", "final", "crash", "restart" */
     HISTORY_KIND_COUNT
 };
 
@@ -79,6 +79,7 @@ void history_once(struct history *history, const struct history_op *op);
 
 void history_write(const struct history *history, FILE *to);
 /* Fails BASE_BAD: a line is none; *line_out names it. */
-MUST_USE enum base_rc history_read(struct history *history, FILE *from, uint32_t *line_out);
+MUST_USE
+enum base_rc history_read(struct history *history, FILE *from, uint32_t *line_out);
 
 #endif

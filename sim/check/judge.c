@@ -7,10 +7,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define RECORD    "%" PRIu32 ".%" PRIu32 ".%" PRId64
+#define RECORD        "%" PRIu32 ".%" PRIu32 ".%" PRId64
 #define RECORD_OF(op) (op)->record.incarnation, (op)->record.producer, (op)->record.sequence
-#define PLACE     "%s-%" PRId32 " offset %" PRId64
-#define PLACE_OF(op) (op)->topic, (op)->partition, (op)->offset
+#define PLACE         "%s-%" PRId32 " offset %" PRId64
+#define PLACE_OF(op)  (op)->topic, (op)->partition, (op)->offset
 
 /* ---- sorted views ---- */
 
@@ -53,7 +53,8 @@ static int compare_record(const struct history_record *a, const struct history_r
 
 static int by_record(const void *a, const void *b)
 {
-    return compare_record(&(*(const struct history_op *const *)a)->record, &(*(const struct history_op *const *)b)->record);
+    return compare_record(&(*(const struct history_op *const *)a)->record,
+                          &(*(const struct history_op *const *)b)->record);
 }
 
 static const struct history_op **pick(const struct history *history, enum history_kind kind, bool only_final,
@@ -71,7 +72,8 @@ static const struct history_op **pick(const struct history *history, enum histor
     return picked;
 }
 
-const struct history_op *judge__final_at(const struct judge *judge, const char *topic, int32_t partition, int64_t offset)
+const struct history_op *judge__final_at(const struct judge *judge, const char *topic, int32_t partition,
+                                         int64_t offset)
 {
     struct history_op key = {.partition = partition, .offset = offset};
     (void)snprintf(key.topic, sizeof key.topic, "%s", topic); /* of the same size */
@@ -101,9 +103,7 @@ bool judge__may_be_deleted(const struct judge *judge, const struct history_op *o
 {
     for (uint32_t i = 0; i < judge->delete_count; i++) {
         const struct history_op *other = judge->deletes[i];
-        if (other->what == HISTORY_FAIL || strcmp(other->topic, op->topic) != 0) {
-            continue;
-        }
+        if (other->what == HISTORY_FAIL || strcmp(other->topic, op->topic) != 0) { continue; }
         if (other->what != HISTORY_OK || other->end_ns >= op->invoke_ns) { return true; }
     }
     return false;
@@ -157,15 +157,15 @@ static void judge_acknowledged(struct judge *judge)
         if (op->what != HISTORY_OK || op->acks != -1) { continue; }
         if (judge__may_be_deleted(judge, op)) { continue; }
         if (judge__final_end(judge, op->topic, op->partition) < 0) { continue; } /* I21 has that */
-        const struct history_op *there = op->offset >= 0
-                                             ? judge__final_at(judge, op->topic, op->partition, op->offset)
-                                             : find_final(judge, op);
+        const struct history_op *there =
+            op->offset >= 0 ? judge__final_at(judge, op->topic, op->partition, op->offset) : find_final(judge, op);
         if (there == NULL) {
-            check_breach(judge->report, "I1", "record " RECORD " was acknowledged at " PLACE " and is gone", RECORD_OF(op),
-                         PLACE_OF(op));
+            check_breach(judge->report, "I1", "record " RECORD " was acknowledged at " PLACE " and is gone",
+                         RECORD_OF(op), PLACE_OF(op));
         } else if (!judge__same_record(there, op)) {
-            check_breach(judge->report, "I1", "record " RECORD " was acknowledged at " PLACE ", where " RECORD " is now",
-                         RECORD_OF(op), PLACE_OF(op), RECORD_OF(there));
+            check_breach(judge->report, "I1",
+                         "record " RECORD " was acknowledged at " PLACE ", where " RECORD " is now", RECORD_OF(op),
+                         PLACE_OF(op), RECORD_OF(there));
         }
     }
 }
@@ -192,7 +192,8 @@ static void judge_reads_of_acknowledged(struct judge *judge)
         bool is_elsewhere = op->what == HISTORY_OK && op->acks == -1 && op->is_idempotent && op->offset >= 0 &&
                             read->offset != op->offset && !judge__may_be_deleted(judge, op);
         if (is_elsewhere) {
-            check_breach(judge->report, "I1", "record " RECORD " was acknowledged at offset %" PRId64 " and is read at " PLACE,
+            check_breach(judge->report, "I1",
+                         "record " RECORD " was acknowledged at offset %" PRId64 " and is read at " PLACE,
                          RECORD_OF(op), op->offset, PLACE_OF(read));
         }
     }
@@ -227,7 +228,8 @@ static void judge_density(struct judge *judge)
     for (uint32_t i = 0; i < judge->final_count; i++) {
         const struct history_op *read = judge->finals[i];
         const struct history_op *before = i == 0 ? NULL : judge->finals[i - 1];
-        bool is_first = before == NULL || before->partition != read->partition || strcmp(before->topic, read->topic) != 0;
+        bool is_first =
+            before == NULL || before->partition != read->partition || strcmp(before->topic, read->topic) != 0;
         int64_t expected = is_first ? 0 : before->offset + 1;
         if (read->offset != expected) {
             check_breach(judge->report, "I8", "the final read of " PLACE " came where %" PRId64 " was expected",
@@ -244,8 +246,8 @@ static void judge_density(struct judge *judge)
         const struct history_op *op = &judge->history->ops[i];
         if (op->kind != HISTORY_READ || op->session == 0) { continue; }
         if (next[op->session] != 0 && op->offset != next[op->session]) {
-            check_breach(judge->report, "I8", "reader %s met " PLACE " where %" PRId64 " was next", op->actor, PLACE_OF(op),
-                         next[op->session]);
+            check_breach(judge->report, "I8", "reader %s met " PLACE " where %" PRId64 " was next", op->actor,
+                         PLACE_OF(op), next[op->session]);
         }
         next[op->session] = op->offset + 1;
     }
@@ -262,8 +264,8 @@ static void judge_unique_acks(struct judge *judge)
         if (op->what != HISTORY_OK || op->offset < 0 || op->acks != -1) { continue; }
         bool is_same = before != NULL && judge__compare_place(before, op) == 0 && !judge__may_be_deleted(judge, before);
         if (is_same) {
-            check_breach(judge->report, "I8", RECORD " and " RECORD " were both acknowledged at " PLACE, RECORD_OF(before),
-                         RECORD_OF(op), PLACE_OF(op));
+            check_breach(judge->report, "I8", RECORD " and " RECORD " were both acknowledged at " PLACE,
+                         RECORD_OF(before), RECORD_OF(op), PLACE_OF(op));
         }
         before = op;
     }

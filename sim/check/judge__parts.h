@@ -12,8 +12,8 @@
 struct judge {
     const struct history *history;
     struct check_report *report;
-    const struct history_op **finals; /* final reads by topic, partition, offset */
-    const struct history_op **reads;  /* all reads by topic, id, partition, offset, final ones last */
+    const struct history_op **finals;   /* final reads by topic, partition, offset */
+    const struct history_op **reads;    /* all reads by topic, id, partition, offset, final ones last */
     const struct history_op **produced; /* by producer, sequence */
     const struct history_op **deletes;
     const struct history_op **ends;
@@ -22,7 +22,8 @@ struct judge {
 
 int judge__compare_place(const struct history_op *a, const struct history_op *b); /* topic, partition, offset */
 /* NULL: nobody read that offset at the end. */
-const struct history_op *judge__final_at(const struct judge *judge, const char *topic, int32_t partition, int64_t offset);
+const struct history_op *judge__final_at(const struct judge *judge, const char *topic, int32_t partition,
+                                         int64_t offset);
 /* Where the final reader met the end; -1: it did not. */
 int64_t judge__final_end(const struct judge *judge, const char *topic, int32_t partition);
 /* The topic that `op` meant may have been deleted since `op` began. */

@@ -10,17 +10,18 @@
 
 static void judge_progress(struct judge *judge)
 {
-    static const char *const kinds[HISTORY_KIND_COUNT] = {"produce", "read",    "end",  "create", "delete",
-                                                          "offsets", "topic",   "call", "note"};
+    static const char *const kinds[HISTORY_KIND_COUNT] = {"produce", "read",  "end",  "create", "delete",
+                                                          "offsets", "topic", "call", "note"};
     for (uint32_t i = 0; i < judge->history->op_count; i++) {
         const struct history_op *op = &judge->history->ops[i];
         if (op->what == HISTORY_INVOKE) {
             check_breach(judge->report, "I21", "operation %" PRIu32 " (%s of %s on %s-%" PRId32 ") never ended", i,
                          kinds[op->kind], op->actor, op->topic, op->partition);
         } else if (op->is_final && op->what != HISTORY_OK) {
-            check_breach(judge->report, "I21", "operation %" PRIu32 " (%s of %s on %s-%" PRId32
-                         ") came after the faults and failed with %" PRId32, i, kinds[op->kind], op->actor, op->topic,
-                         op->partition, op->error);
+            check_breach(judge->report, "I21",
+                         "operation %" PRIu32 " (%s of %s on %s-%" PRId32
+                         ") came after the faults and failed with %" PRId32,
+                         i, kinds[op->kind], op->actor, op->topic, op->partition, op->error);
         }
     }
 }
@@ -53,8 +54,10 @@ static void judge_time(struct judge *judge, const struct history_op *asked)
         }
     }
     if (expected != asked->offset) {
-        check_breach(judge->report, "I23", "the first offset of %s-%" PRId32 " at or after %" PRId64 " is %" PRId64
-                     ", and the answer was %" PRId64, asked->topic, asked->partition, asked->at, expected, asked->offset);
+        check_breach(judge->report, "I23",
+                     "the first offset of %s-%" PRId32 " at or after %" PRId64 " is %" PRId64
+                     ", and the answer was %" PRId64,
+                     asked->topic, asked->partition, asked->at, expected, asked->offset);
     }
 }
 
@@ -70,8 +73,10 @@ static void judge_offsets(struct judge *judge, const struct history_op *asked)
         /* News of a topic that was deleted before may come late, and be about that one. */
         int64_t least = judge__was_deleted(judge, asked->topic) ? 0 : end_known_at(judge, asked);
         if (asked->offset < least || (end >= 0 && asked->offset > end)) {
-            check_breach(judge->report, "I23", "the latest offset of %s-%" PRId32 " is from %" PRId64 " to %" PRId64
-                         ", and the answer was %" PRId64, asked->topic, asked->partition, least, end, asked->offset);
+            check_breach(judge->report, "I23",
+                         "the latest offset of %s-%" PRId32 " is from %" PRId64 " to %" PRId64
+                         ", and the answer was %" PRId64,
+                         asked->topic, asked->partition, least, end, asked->offset);
         }
     }
     if (asked->at >= 0 && asked->is_final && end >= 0) { judge_time(judge, asked); }
@@ -97,7 +102,9 @@ static void judge_topic(struct judge *judge, const struct history_op *asked)
     const struct history_op *created = NULL, *deleted = NULL; /* the last that had surely happened */
     for (uint32_t i = 0; i < judge->history->op_count; i++) {
         const struct history_op *op = &judge->history->ops[i];
-        if (op->what != HISTORY_OK || op->end_ns >= asked->invoke_ns || strcmp(op->topic, asked->topic) != 0) { continue; }
+        if (op->what != HISTORY_OK || op->end_ns >= asked->invoke_ns || strcmp(op->topic, asked->topic) != 0) {
+            continue;
+        }
         if (op->kind == HISTORY_CREATE) { created = op; }
         if (op->kind == HISTORY_DELETE) { deleted = op; }
     }
@@ -107,8 +114,8 @@ static void judge_topic(struct judge *judge, const struct history_op *asked)
     }
     if (created == NULL || may_have_happened(judge, HISTORY_DELETE, created, asked)) { return; }
     if (!is_there || asked->count != created->count) {
-        check_breach(judge->report, "I23", "topic %s has %" PRId64 " partitions, and the answer was %" PRId64, asked->topic,
-                     created->count, asked->count);
+        check_breach(judge->report, "I23", "topic %s has %" PRId64 " partitions, and the answer was %" PRId64,
+                     asked->topic, created->count, asked->count);
     }
 }
 

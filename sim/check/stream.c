@@ -96,20 +96,22 @@ static bool is_metadata(const struct stream_log *log)
 static void judge_recovered(struct check_stream *stream, struct stream_log *log, const struct check_log *now)
 {
     if (now->offset_start != log->offset_start) {
-        check_breach(stream->report, "I18", "%s-%" PRId32 " began at %" PRId64 " before the restart and at %" PRId64 " after",
-                     log->name, log->id.index, log->offset_start, now->offset_start);
+        check_breach(stream->report, "I18",
+                     "%s-%" PRId32 " began at %" PRId64 " before the restart and at %" PRId64 " after", log->name,
+                     log->id.index, log->offset_start, now->offset_start);
     }
     bool may_have_grown = is_metadata(log); /* a node registers itself before it serves */
-    int64_t end_max = log->offset_end; /* or what a write under way brought there */
+    int64_t end_max = log->offset_end;      /* or what a write under way brought there */
     if (stream__asked_end(stream, log) > end_max) { end_max = stream__asked_end(stream, log); }
     if ((now->offset_end > end_max && !may_have_grown) || now->offset_end < log->watermark) {
-        check_breach(stream->report, "I18", "%s-%" PRId32 " had watermark %" PRId64 " and end %" PRId64
-                     " before the restart, and ends at %" PRId64 " after", log->name, log->id.index, log->watermark,
-                     log->offset_end, now->offset_end);
+        check_breach(stream->report, "I18",
+                     "%s-%" PRId32 " had watermark %" PRId64 " and end %" PRId64
+                     " before the restart, and ends at %" PRId64 " after",
+                     log->name, log->id.index, log->watermark, log->offset_end, now->offset_end);
     }
     if (now->watermark != now->offset_end && !may_have_grown) {
-        check_breach(stream->report, "I18", "%s-%" PRId32 " was recovered to %" PRId64 " with watermark %" PRId64, log->name,
-                     log->id.index, now->offset_end, now->watermark);
+        check_breach(stream->report, "I18", "%s-%" PRId32 " was recovered to %" PRId64 " with watermark %" PRId64,
+                     log->name, log->id.index, now->offset_end, now->watermark);
     }
     restart_rows(stream, log, now->offset_end);
 }
@@ -118,13 +120,14 @@ static void judge_watermark(struct check_stream *stream, struct stream_log *log,
 {
     if (log->is_told) { return; }
     if (now->watermark < log->watermark) {
-        check_breach(stream->report, "I3", "the watermark of %s-%" PRId32 " fell from %" PRId64 " to %" PRId64, log->name,
-                     log->id.index, log->watermark, now->watermark);
+        check_breach(stream->report, "I3", "the watermark of %s-%" PRId32 " fell from %" PRId64 " to %" PRId64,
+                     log->name, log->id.index, log->watermark, now->watermark);
         log->is_told = true;
     }
     if (now->watermark > log->synced_end) {
-        check_breach(stream->report, "I3", "the watermark of %s-%" PRId32 " is %" PRId64 ", and it is synced up to %" PRId64,
-                     log->name, log->id.index, now->watermark, log->synced_end);
+        check_breach(stream->report, "I3",
+                     "the watermark of %s-%" PRId32 " is %" PRId64 ", and it is synced up to %" PRId64, log->name,
+                     log->id.index, now->watermark, log->synced_end);
         log->is_told = true;
     }
 }
@@ -158,8 +161,9 @@ void check_stream_recovered(struct check_stream *stream)
     for (uint32_t i = 0; i < stream->log_count; i++) {
         struct stream_log *log = &stream->logs[i];
         if (!log->is_known || log->is_seen || log->may_go || log->is_told || log->watermark <= 0) { continue; }
-        check_breach(stream->report, "I18", "%s-%" PRId32 " had watermark %" PRId64 " before the restart and is not there after",
-                     log->name, log->id.index, log->watermark);
+        check_breach(stream->report, "I18",
+                     "%s-%" PRId32 " had watermark %" PRId64 " before the restart and is not there after", log->name,
+                     log->id.index, log->watermark);
         log->is_told = true;
     }
 }
@@ -175,6 +179,6 @@ bool check_stream_is_synced(const struct check_stream *stream, struct base_part 
 void check_stream_read(struct check_stream *stream, struct base_part id, int64_t offset)
 {
     if (check_stream_is_synced(stream, id, offset)) { return; }
-    check_breach(stream->report, "I4", "offset %" PRId64 " of a partition %" PRId32 " was read before it was synced", offset,
-                 id.index);
+    check_breach(stream->report, "I4", "offset %" PRId64 " of a partition %" PRId32 " was read before it was synced",
+                 offset, id.index);
 }

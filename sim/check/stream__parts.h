@@ -23,7 +23,11 @@ struct stream_open {
     bool is_used;
 };
 
-enum stream_write_state { WRITE_ASKED = 0, WRITE_DONE, WRITE_POISONED }; /* POISONED: a sync that should have covered it failed */
+enum stream_write_state {
+    WRITE_ASKED = 0,
+    WRITE_DONE,
+    WRITE_POISONED
+}; /* POISONED: a sync that should have covered it failed */
 struct stream_write {
     enum stream_write_state state;
     uint32_t path;
@@ -62,10 +66,10 @@ struct stream_log {
     int64_t synced_end;
     int64_t watermark; /* the highest ever */
     int64_t offset_start, offset_end;
-    bool is_known;     /* the broker had it */
-    bool is_seen;      /* since this boot began to serve */
-    bool may_go;       /* its topic is being deleted */
-    bool is_told;      /* a breach was reported; once is enough */
+    bool is_known; /* the broker had it */
+    bool is_seen;  /* since this boot began to serve */
+    bool may_go;   /* its topic is being deleted */
+    bool is_told;  /* a breach was reported; once is enough */
 };
 
 /* ---- connections ---- */

@@ -59,7 +59,9 @@ struct stream_log *stream__log(struct check_stream *stream, struct base_part id)
 static uint32_t find_path(const struct check_stream *stream, struct base_slice name)
 {
     for (uint32_t i = 0; i < stream->path_count; i++) {
-        if (stream->paths[i].name != NULL && base_slice_equal(base_slice_text(stream->paths[i].name), name)) { return i; }
+        if (stream->paths[i].name != NULL && base_slice_equal(base_slice_text(stream->paths[i].name), name)) {
+            return i;
+        }
     }
     return UINT32_MAX;
 }
@@ -130,8 +132,8 @@ static void renamed(struct check_stream *stream, const struct port_effect *effec
 /* ---- rows ---- */
 
 /* A row without bytes names a run of a segment, which must be synced before. */
-static void judge_segment(struct check_stream *stream, const struct stream_log *log, int64_t segment_base, uint64_t from,
-                          uint64_t to)
+static void judge_segment(struct check_stream *stream, const struct stream_log *log, int64_t segment_base,
+                          uint64_t from, uint64_t to)
 {
     char name[320];
     (void)snprintf(name, sizeof name, "%s-%" PRId32 "/%020" PRId64 ".log", log->name, log->id.index, segment_base);
@@ -140,8 +142,8 @@ static void judge_segment(struct check_stream *stream, const struct stream_log *
     for (uint32_t i = 0; i < stream->write_count; i++) {
         const struct stream_write *write = &stream->writes[i];
         if (write->path != path || write->from >= to || write->to <= from) { continue; }
-        check_breach(stream->report, "I19", "the journal names bytes %" PRIu64 " to %" PRIu64 " of %s before they are synced",
-                     from, to, name);
+        check_breach(stream->report, "I19",
+                     "the journal names bytes %" PRIu64 " to %" PRIu64 " of %s before they are synced", from, to, name);
         return;
     }
 }
@@ -198,7 +200,8 @@ static void take_row(struct check_stream *stream, uint32_t group, const uint8_t 
     stream->counts.rows += 1;
     if (kind == KIND_RUN && row[ROW_HAS_BYTES_AT] == 0) {
         uint64_t from = base_get_u64(row + ROW_POSITION_AT);
-        judge_segment(stream, log, (int64_t)base_get_u64(row + ROW_SEGMENT_AT), from, from + base_get_u64(row + ROW_SIZE_AT));
+        judge_segment(stream, log, (int64_t)base_get_u64(row + ROW_SEGMENT_AT), from,
+                      from + base_get_u64(row + ROW_SIZE_AT));
     }
 }
 
@@ -218,7 +221,9 @@ static void take_group(struct check_stream *stream, uint32_t path, const struct 
 {
     uint8_t *head = stream->scratch;
     size_t got = gather(effect, head, GROUP_HEAD_BYTES + (size_t)ROWS_MAX * ROW_BYTES);
-    if (got < GROUP_HEAD_BYTES || base_get_u32(head) != GROUP_MAGIC || base_get_u16(head + GROUP_FLAGS_AT) != 0) { return; }
+    if (got < GROUP_HEAD_BYTES || base_get_u32(head) != GROUP_MAGIC || base_get_u16(head + GROUP_FLAGS_AT) != 0) {
+        return;
+    }
     uint32_t rows = base_get_u32(head + GROUP_ROWS_AT);
     if (rows > ROWS_MAX || got < GROUP_HEAD_BYTES + (size_t)rows * ROW_BYTES) { return; }
     uint64_t number = base_get_u64(head + GROUP_SEQUENCE_AT) << 20 | base_get_u32(head + GROUP_LIFE_AT);
@@ -228,7 +233,7 @@ static void take_group(struct check_stream *stream, uint32_t path, const struct 
     }
     stream->groups = stream__grow(stream->groups, stream->group_count, &stream->group_room, sizeof *stream->groups);
     uint32_t group = stream->group_count++;
-    stream->groups[group] = 
+    stream->groups[group] =
         (struct stream_group){.path = path, .from = effect->position_bytes, .to = to, .number = number};
     for (uint32_t i = 0; i < rows; i++) { take_row(stream, group, head + GROUP_HEAD_BYTES + (size_t)i * ROW_BYTES); }
 }
@@ -263,7 +268,7 @@ static void asked_write(struct check_stream *stream, const struct port_effect *e
     if (strstr(stream->paths[path].name == NULL ? "" : stream->paths[path].name, ".log") != NULL) {
         note_batches(&stream->paths[path], effect);
     }
-    uint8_t base[8] = {0}; /* a segment's batches begin with their offset */
+    uint8_t base[8] = {0};                   /* a segment's batches begin with their offset */
     (void)gather(effect, base, sizeof base); /* a shorter write is none of batches */
     stream->writes[stream->write_count++] = (struct stream_write){.path = path,
                                                                   .file = effect->file,
@@ -279,8 +284,8 @@ static void asked_sync(struct check_stream *stream, const struct port_effect *ef
     uint32_t path = path_of(stream, effect->file);
     if (path == UINT32_MAX) { return; }
     stream->syncs = stream__grow(stream->syncs, stream->sync_count, &stream->sync_room, sizeof *stream->syncs);
-    stream->syncs[stream->sync_count++] = (struct stream_sync){
-        .path = path, .file = effect->file, .token = effect->token, .covers = stream->sequence};
+    stream->syncs[stream->sync_count++] =
+        (struct stream_sync){.path = path, .file = effect->file, .token = effect->token, .covers = stream->sequence};
 }
 
 void stream__disk_effect(struct check_stream *stream, const struct port_effect *effect)

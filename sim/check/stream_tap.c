@@ -35,8 +35,13 @@ static struct stream_conn *need_conn(struct check_stream *stream, uint32_t shard
     }
     conn = &stream->conns[at];
     struct stream_conn old = *conn; /* its buffers serve again */
-    *conn = (struct stream_conn){.shard = shard, .id = id, .is_used = true, .asked = old.asked, .answered = old.answered,
-                                 .questions = old.questions, .question_room = old.question_room};
+    *conn = (struct stream_conn){.shard = shard,
+                                 .id = id,
+                                 .is_used = true,
+                                 .asked = old.asked,
+                                 .answered = old.answered,
+                                 .questions = old.questions,
+                                 .question_room = old.question_room};
     conn->asked.used_bytes = conn->answered.used_bytes = 0;
     return conn;
 }
@@ -142,7 +147,9 @@ void stream__tap_received(struct check_stream *stream, uint32_t shard, struct po
     size_t from = 0;
     struct base_slice frame;
     bool is_bad = false;
-    while (!conn->is_ignored && next_frame(&conn->asked, &from, &frame, &is_bad)) { take_question(stream, conn, frame); }
+    while (!conn->is_ignored && next_frame(&conn->asked, &from, &frame, &is_bad)) {
+        take_question(stream, conn, frame);
+    }
     if (is_bad) { conn->is_ignored = true; }
     drop_front(&conn->asked, from);
 }
@@ -166,9 +173,10 @@ static void judge_produced(struct check_stream *stream, struct base_slice body, 
             const struct stream_log *log = stream__log(stream, id);
             stream->counts.acks_judged += 1;
             if (part->base_offset < log->synced_end) { continue; }
-            check_breach(stream->report, "I19", "offset %" PRId64 " of %s-%" PRId32
-                         " is acknowledged, and the journal is synced up to %" PRId64, part->base_offset, log->name,
-                         part->index, log->synced_end);
+            check_breach(stream->report, "I19",
+                         "offset %" PRId64 " of %s-%" PRId32
+                         " is acknowledged, and the journal is synced up to %" PRId64,
+                         part->base_offset, log->name, part->index, log->synced_end);
         }
     }
 }
@@ -204,7 +212,9 @@ void stream__tap_sent(struct check_stream *stream, uint32_t shard, const struct 
     size_t from = 0;
     struct base_slice frame;
     bool is_bad = false;
-    while (!conn->is_ignored && next_frame(&conn->answered, &from, &frame, &is_bad)) { take_answer(stream, conn, frame); }
+    while (!conn->is_ignored && next_frame(&conn->answered, &from, &frame, &is_bad)) {
+        take_answer(stream, conn, frame);
+    }
     if (is_bad) { conn->is_ignored = true; }
     drop_front(&conn->answered, from);
 }

@@ -46,11 +46,13 @@ static void expect_only(const char *lines, const char *id)
 #define CREATED        "1 a1 0 invoke create topic=t count=1\n2 a1 0 ok create topic=t count=1\n"
 #define ASKED(op, seq) "10 p1 " op " invoke produce topic=t partition=0 acks=-1 idempotent=1 record=1.1." seq "\n"
 #define ACKED(op, seq, offset) \
-    ASKED(op, seq) "11 p1 " op " ok produce topic=t partition=0 acks=-1 idempotent=1 record=1.1." seq " offset=" offset "\n"
+    ASKED(op, seq)             \
+    "11 p1 " op " ok produce topic=t partition=0 acks=-1 idempotent=1 record=1.1." seq " offset=" offset "\n"
 #define READ(at, op, seq, offset) \
     at " c1 " op " ok read topic=t" ID " partition=0 record=1.1." seq " session=7 offset=" offset "\n"
-#define FINAL(at, op, seq, offset) \
-    at " v1 " op " ok read topic=t" ID " partition=0 record=1.1." seq " session=9 final=1 timestamp=1" offset " offset=" offset "\n"
+#define FINAL(at, op, seq, offset)                                                                            \
+    at " v1 " op " ok read topic=t" ID " partition=0 record=1.1." seq " session=9 final=1 timestamp=1" offset \
+       " offset=" offset "\n"
 #define END(op, offset) "90 v1 " op " ok end topic=t partition=0 final=1 offset=" offset "\n"
 
 static void a_good_history_is_good(void **state)
@@ -70,68 +72,81 @@ static void an_acknowledged_record_that_is_gone_is_I1(void **state)
 static void an_acknowledged_record_at_another_offset_is_I1(void **state)
 {
     (void)state;
-    expect_only(CREATED ACKED("1", "0", "1") ASKED("2", "1") "12 p1 2 unknown produce topic=t partition=0 acks=-1 idempotent=1 "
-                "record=1.1.1\n" FINAL("30", "3", "0", "0") FINAL("31", "4", "1", "1") END("5", "2"), "I1");
+    expect_only(CREATED ACKED("1", "0", "1")
+                    ASKED("2", "1") "12 p1 2 unknown produce topic=t partition=0 acks=-1 idempotent=1 "
+                                    "record=1.1.1\n" FINAL("30", "3", "0", "0") FINAL("31", "4", "1", "1")
+                                        END("5", "2"),
+                "I1");
 }
 
 static void a_record_of_a_topic_deleted_later_may_be_gone(void **state)
 {
     (void)state;
-    struct check_report report = judge(CREATED ACKED("1", "0", "0") "20 a1 2 invoke delete topic=t\n21 a1 2 ok delete topic=t\n"
-                                       END("3", "0"));
+    struct check_report report =
+        judge(CREATED ACKED("1", "0", "0") "20 a1 2 invoke delete topic=t\n21 a1 2 ok delete topic=t\n" END("3", "0"));
     assert_int_equal(report.count, 0);
 }
 
 static void two_records_read_at_one_offset_are_I4(void **state)
 {
     (void)state;
-    expect_only(CREATED ASKED("1", "0") ASKED("2", "1") "12 p1 1 unknown produce topic=t partition=0 record=1.1.0\n"
-                "12 p1 2 unknown produce topic=t partition=0 record=1.1.1\n" READ("20", "3", "0", "0")
-                FINAL("30", "4", "1", "0") END("5", "1"), "I4");
+    expect_only(CREATED ASKED("1", "0")
+                    ASKED("2", "1") "12 p1 1 unknown produce topic=t partition=0 record=1.1.0\n"
+                                    "12 p1 2 unknown produce topic=t partition=0 record=1.1.1\n" READ("20", "3", "0",
+                                                                                                      "0")
+                                        FINAL("30", "4", "1", "0") END("5", "1"),
+                "I4");
 }
 
 static void a_record_read_and_gone_is_I4(void **state)
 {
     (void)state;
-    expect_only(CREATED ASKED("1", "0") "12 p1 1 unknown produce topic=t partition=0 record=1.1.0\n" READ("20", "2", "0", "0")
-                END("3", "0"), "I4");
+    expect_only(CREATED ASKED("1", "0") "12 p1 1 unknown produce topic=t partition=0 record=1.1.0\n" READ("20", "2",
+                                                                                                          "0", "0")
+                    END("3", "0"),
+                "I4");
 }
 
 static void a_hole_in_the_final_read_is_I8(void **state)
 {
     (void)state;
     expect_only(CREATED ACKED("1", "0", "0") ACKED("2", "1", "2") FINAL("30", "3", "0", "0") FINAL("31", "4", "1", "2")
-                END("5", "3"), "I8");
+                    END("5", "3"),
+                "I8");
 }
 
 static void a_reader_that_misses_an_offset_is_I8(void **state)
 {
     (void)state;
     expect_only(CREATED ACKED("1", "0", "0") ACKED("2", "1", "1") ACKED("3", "2", "2") READ("20", "4", "0", "0")
-                READ("21", "5", "2", "2") FINAL("30", "6", "0", "0") FINAL("31", "7", "1", "1")
-                FINAL("32", "8", "2", "2") END("9", "3"), "I8");
+                    READ("21", "5", "2", "2") FINAL("30", "6", "0", "0") FINAL("31", "7", "1", "1")
+                        FINAL("32", "8", "2", "2") END("9", "3"),
+                "I8");
 }
 
 static void two_acknowledgements_of_one_offset_are_I8(void **state)
 {
     (void)state;
-    struct check_report report = judge(CREATED ACKED("1", "0", "0") ACKED("2", "1", "0") FINAL("30", "3", "0", "0")
-                                       END("4", "1"));
+    struct check_report report =
+        judge(CREATED ACKED("1", "0", "0") ACKED("2", "1", "0") FINAL("30", "3", "0", "0") END("4", "1"));
     assert_true(check_has(&report, "I8"));
 }
 
 static void a_duplicate_of_an_idempotent_producer_is_I9(void **state)
 {
     (void)state;
-    expect_only(CREATED ASKED("1", "0") "12 p1 1 unknown produce topic=t partition=0 acks=-1 idempotent=1 record=1.1.0\n"
-                FINAL("30", "2", "0", "0") FINAL("31", "3", "0", "1") END("4", "2"), "I9");
+    expect_only(
+        CREATED ASKED("1", "0") "12 p1 1 unknown produce topic=t partition=0 acks=-1 idempotent=1 record=1.1.0\n" FINAL(
+            "30", "2", "0", "0") FINAL("31", "3", "0", "1") END("4", "2"),
+        "I9");
 }
 
 static void records_of_an_idempotent_producer_out_of_order_are_I9(void **state)
 {
     (void)state;
     expect_only(CREATED ACKED("1", "1", "0") ACKED("2", "0", "1") FINAL("30", "3", "1", "0") FINAL("31", "4", "0", "1")
-                END("5", "2"), "I9");
+                    END("5", "2"),
+                "I9");
 }
 
 static void a_record_that_nobody_produced_is_I20(void **state)
@@ -150,18 +165,21 @@ static void a_failure_after_the_faults_is_I21(void **state)
 {
     (void)state;
     expect_only(CREATED "10 p1 1 invoke produce topic=t partition=0 acks=-1 record=1.1.0 final=1\n"
-                "11 p1 1 fail produce topic=t partition=0 acks=-1 record=1.1.0 final=1 error=7\n" END("2", "0"), "I21");
+                        "11 p1 1 fail produce topic=t partition=0 acks=-1 record=1.1.0 final=1 error=7\n" END("2", "0"),
+                "I21");
 }
 
 static void a_definite_error_that_is_read_is_I22(void **state)
 {
     (void)state;
-    expect_only(CREATED ASKED("1", "0") "12 p1 1 fail produce topic=t partition=0 acks=-1 record=1.1.0 error=10\n"
-                FINAL("30", "2", "0", "0") END("3", "1"), "I22");
+    expect_only(
+        CREATED ASKED("1", "0") "12 p1 1 fail produce topic=t partition=0 acks=-1 record=1.1.0 error=10\n" FINAL(
+            "30", "2", "0", "0") END("3", "1"),
+        "I22");
 }
 
-#define OFFSETS(op, at, offset)                                                          \
-    "60 a1 " op " invoke offsets topic=t partition=0 at=" at " final=1\n61 a1 " op      \
+#define OFFSETS(op, at, offset)                                                    \
+    "60 a1 " op " invoke offsets topic=t partition=0 at=" at " final=1\n61 a1 " op \
     " ok offsets topic=t partition=0 at=" at " final=1 offset=" offset "\n"
 
 static void a_latest_offset_below_what_is_known_is_I23(void **state)
@@ -180,7 +198,8 @@ static void a_wrong_offset_for_a_time_is_I23(void **state)
 {
     (void)state;
     expect_only(CREATED ACKED("1", "0", "0") ACKED("2", "1", "1") FINAL("30", "3", "0", "0") FINAL("31", "4", "1", "1")
-                END("5", "2") OFFSETS("6", "11", "0"), "I23");
+                    END("5", "2") OFFSETS("6", "11", "0"),
+                "I23");
 }
 
 static void a_topic_that_was_created_and_is_said_to_lack_is_I23(void **state)

@@ -78,8 +78,11 @@ static uint64_t write_run(struct fixture *f, int64_t base, int64_t end, bool has
     base_put_u64(row + 48, (uint64_t)end);
     base_put_u64(row + 64, 100);
     f->piece = (struct port_piece){.at = f->group, .size_bytes = GROUP_BYTES};
-    return ask(f, (struct port_effect){.kind = PORT_WRITE, .file = journal_file, .position_bytes = sequence * GROUP_BYTES,
-                                       .pieces = &f->piece, .piece_count = 1});
+    return ask(f, (struct port_effect){.kind = PORT_WRITE,
+                                       .file = journal_file,
+                                       .position_bytes = sequence * GROUP_BYTES,
+                                       .pieces = &f->piece,
+                                       .piece_count = 1});
 }
 
 static uint64_t sync_file(struct fixture *f, struct port_file file)
@@ -102,7 +105,8 @@ static void acknowledge(struct fixture *f, int64_t offset)
     kafka_produce_request_init(&request);
     request.acks = -1;
     kafka_writer_init(&writer, bytes, sizeof bytes);
-    assert_int_equal(kafka_request_encode(kafka_request_message(0), &request, 13, 1, kafka_text_null(), &writer), BASE_OK);
+    assert_int_equal(kafka_request_encode(kafka_request_message(0), &request, 13, 1, kafka_text_null(), &writer),
+                     BASE_OK);
     struct port_event event = {.kind = PORT_EVENT_DONE};
     event.done.effect = PORT_RECV;
     event.done.conn = (struct port_conn){.slot = 1, .generation = 1};
@@ -126,7 +130,9 @@ static void acknowledge(struct fixture *f, int64_t offset)
     kafka_writer_init(&writer, bytes, sizeof bytes);
     assert_int_equal(kafka_response_encode(kafka_response_message(0), &response, 13, 1, &writer), BASE_OK);
     struct port_piece piece = {.kind = PORT_MEMORY, .at = bytes, .size_bytes = writer.used_bytes};
-    (void)ask(f, (struct port_effect){.kind = PORT_SEND, .conn = {.slot = 1, .generation = 1}, .pieces = &piece,
+    (void)ask(f, (struct port_effect){.kind = PORT_SEND,
+                                      .conn = {.slot = 1, .generation = 1},
+                                      .pieces = &piece,
                                       .piece_count = 1}); /* its token is of no matter */
     assert_int_equal(check_stream_counts(f->stream)->acks_judged, 1);
 }
@@ -219,7 +225,8 @@ static void a_row_before_its_segment_is_synced_is_I19(void **state)
     see_log(f, 0, 0);
     uint8_t bytes[100] = {0};
     struct port_piece piece = {.at = bytes, .size_bytes = sizeof bytes};
-    uint64_t write = ask(f, (struct port_effect){.kind = PORT_WRITE, .file = segment_file, .pieces = &piece, .piece_count = 1});
+    uint64_t write =
+        ask(f, (struct port_effect){.kind = PORT_WRITE, .file = segment_file, .pieces = &piece, .piece_count = 1});
     done(f, PORT_WRITE, segment_file, write, PORT_OK, sizeof bytes);
     (void)write_run(f, 0, 5, false, 1); /* only the row matters */
     expect_only(f, "I19");
@@ -297,7 +304,8 @@ static void what_a_dead_process_left_unsynced_is_not_synced_by_reading_it(void *
     see_log(f, 0, 5);
     uint8_t bytes[100] = {0};
     struct port_piece piece = {.at = bytes, .size_bytes = sizeof bytes};
-    uint64_t write = ask(f, (struct port_effect){.kind = PORT_WRITE, .file = segment_file, .pieces = &piece, .piece_count = 1});
+    uint64_t write =
+        ask(f, (struct port_effect){.kind = PORT_WRITE, .file = segment_file, .pieces = &piece, .piece_count = 1});
     done(f, PORT_WRITE, segment_file, write, PORT_OK, sizeof bytes);
     check_stream_crash(f->stream, CHECK_PROCESS);
     see_log(f, 5, 5);

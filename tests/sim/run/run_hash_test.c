@@ -47,8 +47,8 @@ static uint64_t hash_of_sends(uint8_t changed_byte)
     uint64_t hash = 0;
     for (int i = 0; i < 3; i++) {
         struct port_piece piece = {.kind = PORT_MEMORY, .at = bytes[i], .size_bytes = sizeof bytes[i]};
-        struct port_effect effect = {.kind = PORT_SEND, .token = 1, .conn = {.slot = 1, .generation = 1}, .pieces = &piece,
-                                     .piece_count = 1};
+        struct port_effect effect = {
+            .kind = PORT_SEND, .token = 1, .conn = {.slot = 1, .generation = 1}, .pieces = &piece, .piece_count = 1};
         hash = port_hash_effect(hash, 0, 0, &effect);
     }
     return hash;
