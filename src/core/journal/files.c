@@ -287,6 +287,20 @@ static void opened(struct journal *journal, const struct port_event *event, stru
     effect->size_bytes = journal->file_bytes;
 }
 
+/* What is left of the page that name_next made; the zeros after the header may stay unwritten. */
+static void write_name(struct journal *journal, struct port_out *out)
+{
+    struct journal__files *files = &journal->files;
+    uint64_t done_bytes = (uint64_t)(files->pieces[0].at - files->head);
+    struct port_effect *effect =
+        journal__emit_file(journal, PORT_WRITE, journal->current_slot, journal__token(JOURNAL__FOR_FILES, 0), out);
+    effect->position_bytes = journal->file_bytes - JOURNAL__PAGE_BYTES + done_bytes;
+    effect->pieces = files->pieces;
+    effect->piece_count = 2;
+    effect->size_bytes = JOURNAL__PAGE_BYTES - done_bytes;
+    files->stage = JOURNAL__FILES_NAMING;
+}
+
 /* In the last page of the current file, which no group ever takes. */
 static void name_next(struct journal *journal, struct port_out *out)
 {
@@ -308,13 +322,7 @@ static void name_next(struct journal *journal, struct port_out *out)
     files->pieces[1] = (struct port_piece){.kind = PORT_MEMORY,
                                            .at = journal__zeros,
                                            .size_bytes = JOURNAL__PAGE_BYTES - JOURNAL__HEAD_BYTES};
-    struct port_effect *effect =
-        journal__emit_file(journal, PORT_WRITE, journal->current_slot, journal__token(JOURNAL__FOR_FILES, 0), out);
-    effect->position_bytes = journal->file_bytes - JOURNAL__PAGE_BYTES;
-    effect->pieces = files->pieces;
-    effect->piece_count = 2;
-    effect->size_bytes = JOURNAL__PAGE_BYTES;
-    files->stage = JOURNAL__FILES_NAMING;
+    write_name(journal, out);
 }
 
 static void next_is_ready(struct journal *journal)
@@ -373,8 +381,16 @@ void journal__files_done(struct journal *journal, const struct port_event *event
     } else if (stage == JOURNAL__FILES_SYNCING_DIR && journal->current_slot != JOURNAL__NO_SLOT) {
         name_next(journal, out);
     } else if (stage == JOURNAL__FILES_NAMING) {
-        files->stage = JOURNAL__FILES_NAMED;
-        if (event->done.count < JOURNAL__HEAD_BYTES) { give_up(journal, PORT_IO, out); }
+        struct port_piece *head = &files->pieces[0];
+        if (event->done.count >= head->size_bytes) {
+            files->stage = JOURNAL__FILES_NAMED;
+        } else if (event->done.count > 0) { /* a short write is continued */
+            head->at += event->done.count;
+            head->size_bytes -= event->done.count;
+            write_name(journal, out);
+        } else {
+            give_up(journal, PORT_IO, out);
+        }
     } else {
         CHECK(stage == JOURNAL__FILES_SYNCING_DIR || stage == JOURNAL__FILES_SYNCING_NAME);
         next_is_ready(journal);

@@ -149,6 +149,25 @@ static void short_writes_are_continued(void **state)
     end(host);
 }
 
+/* Shorter than a header: the page that names the next file, too. */
+static void very_short_writes_are_continued(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    struct host *host = host_make(fake_disk_make(), &config);
+    host_start(host);
+    host->disk->short_bytes = 97;
+    for (int i = 0; i < 40; i++) {
+        assert_true(host_append(host, 3000));
+        host_run(host);
+    }
+    assert_int_equal(host->acked, 40);
+    assert_int_equal(host->not_durable, 0);
+    host->disk->short_bytes = 0;
+    (void)expect_recovers(host->disk, &config, 40, 40);
+    end(host);
+}
+
 static void fail_at(struct host *host, enum port_effect_kind kind, enum port_rc rc)
 {
     host->disk->fail_kind = kind;
@@ -408,6 +427,7 @@ int main(void)
         cmocka_unit_test(a_sync_that_began_before_a_write_completed_does_not_acknowledge_it),
         cmocka_unit_test(the_durability_checker_sees_a_sync_that_is_not_done),
         cmocka_unit_test(short_writes_are_continued),
+        cmocka_unit_test(very_short_writes_are_continued),
         cmocka_unit_test(a_failed_sync_fails_what_is_in_flight_and_later_and_is_never_tried_again),
         cmocka_unit_test(an_error_that_comes_one_sync_late_fails_the_later_entries_only),
         cmocka_unit_test(bytes_stay_with_the_host_until_the_write_completes_even_after_a_failure),
