@@ -245,9 +245,9 @@ void actor__administer(struct actor *actor)
 {
     const struct actor_cast *cast = actor->spec->cast;
     if (actor->outstanding > 0) { return; }
-    if (actor->probes > 0 && actor->stage == 0) { /* a connection may be dead without knowing it: this one tells */
+    if (actor->probes > 0 && actor->stage < 3) { /* connections may be dead without knowing it: this tells */
         (void)actor__ask_topic(actor, 0, false);  /* no room: then what comes next has none either */
-        actor->stage = 1;
+        actor->stage += 1;
         return;
     }
     if (actor->probes > 0) {
