@@ -431,7 +431,11 @@ void plog_alarm(struct plog *plog, const struct port_event *event, struct port_o
             plog->is_sweeping = true;
             plog->sweep_log = 0;
         }
-        if (plog->reap_at_ns <= plog->now_ns) { plog__task_ready(plog, &plog->reaper.task); }
+        if (plog->reap_at_ns <= plog->now_ns) {
+            plog->reap_at_ns =
+                UINT64_MAX; /* the reaper says when next: an alarm left in the past comes before all else */
+            plog__task_ready(plog, &plog->reaper.task);
+        }
     }
     plog__end(plog, out);
 }

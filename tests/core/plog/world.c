@@ -567,6 +567,7 @@ void world_alarm(struct world *world, uint64_t after_ms)
     world->wall_ms += (int64_t)after_ms;
     struct port_event event = now(world, PORT_EVENT_ALARM);
     plog_alarm(world->plog, &event, &world->out);
+    assert_true(plog_next_alarm_ns(world->plog) > world->now_ns); /* or nothing but alarms would come from here on */
     settle(world);
     world_run(world);
 }
