@@ -148,7 +148,7 @@ enum base_rc controller_describe_configs(const struct metadata *image, int32_t n
                                          struct base_arena *arena,
                                          struct kafka_describe_configs_response *response_out);
 
-/* 0, or Kafka's error code and words (static) for a name that no topic may have. */
+/* 0, or Kafka's error code for a name that no topic may have, and words in `message` (NULL: none are wanted). */
 int16_t controller_check_topic_name(struct base_slice name, struct base_text *message);
 
 #endif

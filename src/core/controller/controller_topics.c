@@ -68,9 +68,11 @@ int16_t controller_check_topic_name(struct base_slice name, struct base_text *me
         after = "' is reserved: committed offsets are not kept in a topic here";
     }
     if (before == NULL) { return 0; }
-    base_text_add(message, before);
-    if (says_name) { base_text_add_slice(message, name); }
-    base_text_add(message, after);
+    if (message != NULL) {
+        base_text_add(message, before);
+        if (says_name) { base_text_add_slice(message, name); }
+        base_text_add(message, after);
+    }
     return KAFKA_ERROR_INVALID_TOPIC_EXCEPTION;
 }
 

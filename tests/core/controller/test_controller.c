@@ -478,6 +478,9 @@ static void names_are_judged_as_kafka_does(void **state)
                    "Creation of internal topic __cluster_metadata is prohibited.");
     expect_refused(create_named("__consumer_offsets"), invalid,
                    "Topic '__consumer_offsets' is reserved: committed offsets are not kept in a topic here");
+    /* Who wants no words gives no place for them. */
+    assert_int_equal(controller_check_topic_name(base_slice_text(".."), NULL), invalid);
+    assert_int_equal(controller_check_topic_name(base_slice_text("a"), NULL), 0);
 }
 
 static void counts_are_judged_as_kafka_does(void **state)
