@@ -340,6 +340,21 @@ static void a_leaderless_partition_refuses_when_the_time_is_up(void **state)
     fake_free(fake);
 }
 
+/* A failed sync says nothing about the disk: after a restart the bytes may be there. */
+static void a_storage_error_leaves_it_open_whether_it_was_written(void **state)
+{
+    (void)state;
+    struct fake *fake = given_broker();
+    fake->config.delivery_timeout_ms = 500;
+    for (uint32_t i = 0; i < 64; i++) { fake->produce_errors[i] = KAFKA_ERROR_KAFKA_STORAGE_ERROR; }
+    fake->produce_error_count = 64;
+    fake_start(fake);
+    produce(fake, 1, "a");
+    fake_run(fake, 3000);
+    assert_int_equal(fake_result_of(fake, 1)->is.outcome, CLIENT_UNKNOWN);
+    fake_free(fake);
+}
+
 static void memory_is_bounded_and_comes_back(void **state)
 {
     (void)state;
@@ -494,6 +509,7 @@ static void random_faults_lose_and_double_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_storage_error_leaves_it_open_whether_it_was_written),
         cmocka_unit_test(each_record_is_acked_with_its_offset),
         cmocka_unit_test(answers_cut_at_any_byte_say_the_same),
         cmocka_unit_test(every_compression_reaches_the_log),
