@@ -140,7 +140,7 @@ void check_stream_log(struct check_stream *stream, const struct check_log *now, 
         (void)snprintf(log->name, sizeof log->name, "%.*s", (int)now->topic.size_bytes, (const char *)now->topic.at);
     }
     if (now->is_failed) {
-        if (stream->counts.syncs_failed == 0 && !log->is_told) {
+        if (stream->counts.errors == 0 && !log->is_told) {
             check_breach(stream->report, "I18", "%s-%" PRId32 " is damaged or failed, and no disk was", log->name,
                          log->id.index);
             log->is_told = true;

@@ -59,6 +59,7 @@ struct check_stream_counts {
     uint64_t acks_judged;         /* partitions of Produce answers that I19 was asked about */
     uint64_t rows;                /* journal rows seen */
     uint64_t syncs_failed;
+    uint64_t errors; /* that the disk gave */
 };
 const struct check_stream_counts *check_stream_counts(const struct check_stream *stream);
 
