@@ -132,10 +132,11 @@ struct request {
     struct control_loan *loan;
     struct part *parts;
     uint32_t part_count;
-    uint32_t part_next;       /* the first not yet asked (or watched) */
-    uint32_t parts_open;      /* asked and not yet answered for the last time */
-    uint32_t parts_unwritten; /* acks=1: parts that have not said written or failed */
-    uint64_t deadline_ns;     /* Fetch */
+    uint32_t part_next;        /* the first not yet asked (or watched) */
+    uint32_t parts_open;       /* asked and not yet answered for the last time */
+    uint32_t parts_unwritten;  /* acks=1: parts that have not said written or failed */
+    uint64_t deadline_ns;      /* Fetch */
+    uint64_t starves_until_ns; /* 0: has found its memory so far */
     uint8_t *answer_block;
     bool wants_written;
     bool is_sent;       /* conn has let go of the answer (or needed none) */

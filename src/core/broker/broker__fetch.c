@@ -25,6 +25,11 @@ static const struct metadata_topic *topic_of(const struct broker *broker, const 
     return metadata_topic_by_name(broker->image, kafka_text_slice(data->topic));
 }
 
+static bool is_replica(const struct kafka_fetch_request *fetch)
+{
+    return fetch->replica_id >= 0 || fetch->replica_state.replica_id >= 0;
+}
+
 static int16_t part_error(const struct broker *broker, const struct request *request,
                           const struct metadata_topic *topic, int32_t index)
 {
@@ -32,6 +37,7 @@ static int16_t part_error(const struct broker *broker, const struct request *req
         return request->version >= 13 ? KAFKA_ERROR_UNKNOWN_TOPIC_ID : KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION;
     }
     if (metadata_partition(broker->image, topic, index) == NULL) { return KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION; }
+    if (is_replica(fetch_of(request))) { return KAFKA_ERROR_NOT_LEADER_OR_FOLLOWER; } /* no partition has followers */
     return KAFKA_ERROR_NONE;
 }
 
@@ -273,7 +279,7 @@ void fetch_begin(struct broker *broker, struct request *request, struct port_out
         request_fail(broker, request, "no such isolation level", out);
         return;
     }
-    if (fetch->session_id != 0 && fetch->session_epoch > 0) {
+    if (fetch->session_epoch != 0 && fetch->session_epoch != -1) { /* it goes on with a session */
         answer_error(broker, request, KAFKA_ERROR_FETCH_SESSION_ID_NOT_FOUND, out);
         return;
     }
@@ -285,7 +291,9 @@ void fetch_begin(struct broker *broker, struct request *request, struct port_out
     }
     request->parts = base_arena_take_array(&request->arena, count, sizeof *request->parts);
     request->part_count = count;
-    uint64_t wait_ns = (uint64_t)base_max_i64(fetch->max_wait_ms, 0) * 1000000;
+    /* A connection whose requests are all waiting is not read, so that its end is not seen: no poll outlasts an idle one. */
+    uint64_t wait_max_ms = broker->config.idle_ms == 0 ? UINT64_MAX : broker->config.idle_ms;
+    uint64_t wait_ns = base_min_u64((uint64_t)base_max_i64(fetch->max_wait_ms, 0), wait_max_ms) * 1000000;
     request->deadline_ns = base_deadline_ns(broker->now_ns, wait_ns);
     begin_round(broker, request, out);
 }

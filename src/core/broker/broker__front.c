@@ -12,6 +12,8 @@
 
 #define ARENA_BYTES_FIRST ((size_t)4096)
 #define RETRY_NS          UINT64_C(10000000) /* a request that found no memory looks again, should no release wake it before */
+#define STARVE_MAX_NS \
+    UINT64_C(30000000000) /* one that never finds any ends with its connection: its client has given up */
 
 /* ---- slots ------------------------------------------------------------------------------------------------------------ */
 
@@ -98,8 +100,17 @@ static void give_memory(struct broker *broker, struct request *request)
 void request_starve(struct broker *broker, struct request *request, enum request_retry retry)
 {
     CHECK(!base_link_is_on(&request->link));
+    if (retry == RETRY_BEGIN) { /* from the frame on: what it holds would only grow from one try to the next */
+        CHECK(request->parts_open == 0);
+        give_memory(broker, request);
+        request->loan = NULL;
+        request->parts = NULL;
+        request->part_count = 0;
+        retry = RETRY_DECODE;
+    }
     request->state = REQUEST_STARVED;
     request->retry = retry;
+    if (request->starves_until_ns == 0) { request->starves_until_ns = base_deadline_ns(broker->now_ns, STARVE_MAX_NS); }
     base_list_push_back(&broker->starved, &request->link);
     broker->starved_retry_ns = base_deadline_ns(broker->now_ns, RETRY_NS);
 }
@@ -198,8 +209,9 @@ void request_answer_in(struct broker *broker, struct request *request, const voi
     }
     /* An answer that points into the image is built anew: the image may change before there is memory. */
     enum request_retry retry = RETRY_ANSWER;
-    if (request->api_key == KAFKA_API_METADATA) { retry = RETRY_CONTROLLED; }
-    if (request->api_key == KAFKA_API_DESCRIBE_CONFIGS) { retry = RETRY_BEGIN; }
+    if (request->api_key == KAFKA_API_METADATA || request->api_key == KAFKA_API_DESCRIBE_CONFIGS) {
+        retry = RETRY_BEGIN;
+    }
     request_starve(broker, request, retry);
 }
 
@@ -532,12 +544,21 @@ static void on_gone(struct broker *broker, const struct conn_out *item, struct p
 static bool retry_starved(struct broker *broker, struct port_out *out)
 {
     struct base_link *link = base_list_first(&broker->starved);
-    if (link == NULL || broker->now_ns < broker->starved_retry_ns || !broker->is_serving) { return false; }
+    bool may_retry = broker->is_serving || broker->is_draining;
+    if (link == NULL || broker->now_ns < broker->starved_retry_ns || !may_retry) { return false; }
     struct request *request = BASE_ITEM(link, struct request, link);
     base_list_remove(&broker->starved, link);
+    if (!conn_is_open(broker->conns, request->conn)) {
+        request_answer_none(broker, request, out);
+        return true;
+    }
+    if (broker->now_ns >= request->starves_until_ns) {
+        request_fail(broker, request, "no memory for a request or its answer", out);
+        return true;
+    }
     switch (request->retry) {
     case RETRY_DECODE: decode(broker, request, out); break;
-    case RETRY_BEGIN: begin(broker, request, out); break;
+    case RETRY_BEGIN: UNREACHABLE(); /* request_starve makes it RETRY_DECODE */
     case RETRY_PARTS:
         request->state = REQUEST_WAITING;
         parts_answered(broker, request, out);
@@ -595,7 +616,7 @@ void front_alarm(struct broker *broker, struct port_out *out)
 uint64_t front_next_alarm_ns(const struct broker *broker)
 {
     uint64_t next = base_heap_first_key(&broker->deadlines);
-    if (!base_list_is_empty(&broker->starved) && broker->is_serving) {
+    if (!base_list_is_empty(&broker->starved) && (broker->is_serving || broker->is_draining)) {
         next = base_min_u64(next, broker->starved_retry_ns);
     }
     if (broker->is_draining) { next = base_min_u64(next, broker->drain_deadline_ns); }

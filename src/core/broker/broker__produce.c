@@ -30,6 +30,10 @@ static int16_t part_error(const struct broker *broker, const struct request *req
         return KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION;
     }
     if (data->records.size_bytes <= 0) { return KAFKA_ERROR_INVALID_RECORD; }
+    if (request->version < 7 && data->records.size_bytes >= REC_HEADER_BYTES &&
+        (data->records.at[REC_ATTRIBUTES_AT + 1] & REC_ATTRIBUTE_CODEC_MASK) == CODEC_ZSTD) {
+        return KAFKA_ERROR_UNSUPPORTED_COMPRESSION_TYPE; /* KIP-110: its readers may be as old as it */
+    }
     return KAFKA_ERROR_NONE;
 }
 
