@@ -161,13 +161,17 @@ static const void *init_producer_id(struct controller *controller, struct contro
         return NULL;
     }
     kafka_init_producer_id_response_init(response);
-    if (!kafka_text_is_null(request->transactional_id)) {
-        response->error_code =
-            KAFKA_ERROR_INVALID_REQUEST; /* no transactions yet: no retriable code, or it waits for ever */
+    response->producer_epoch = -1;
+    bool has_id = request->producer_id != -1;
+    bool has_epoch = request->producer_epoch != -1;
+    /* No transactions yet: no retriable code, or it waits for ever. An id and its epoch are told together, or neither. */
+    if (!kafka_text_is_null(request->transactional_id) || has_id != has_epoch) {
+        response->error_code = KAFKA_ERROR_INVALID_REQUEST;
         return response;
     }
     if (controller->ids_next < controller->ids_end) {
         response->producer_id = controller->ids_next;
+        response->producer_epoch = 0;
         controller->ids_next += 1; /* volatile: the block is committed already */
         return response;
     }
@@ -193,6 +197,7 @@ static const void *init_producer_id(struct controller *controller, struct contro
         return NULL;
     }
     response->producer_id = round->ids_first + round->ids_used;
+    response->producer_epoch = 0;
     round->ids_used += 1;
     return response;
 }
@@ -282,6 +287,7 @@ static void turn_into_failure(enum controller_kind kind, const void *response)
         if (it->error_code == 0) {
             it->error_code = code;
             it->producer_id = -1;
+            it->producer_epoch = -1;
         }
         return;
     }

@@ -297,7 +297,7 @@ struct description {
 
 static bool is_asked_for(const described_resource *resource, struct base_slice name)
 {
-    if (resource->configuration_keys_count < 0) { return true; } /* null: all */
+    if (resource->configuration_keys_count <= 0) { return true; } /* null or empty: all, as in Kafka */
     for (int32_t i = 0; i < resource->configuration_keys_count; i++) {
         if (base_slice_equal(kafka_text_slice(resource->configuration_keys[i]), name)) { return true; }
     }

@@ -817,7 +817,8 @@ static void configs_are_set_taken_away_appended_and_subtracted(void **state)
     assert_int_equal(alter("nope", 0, "5"), KAFKA_ERROR_INVALID_CONFIG);
 }
 
-static const struct kafka_describe_configs_response *describe(int8_t type, const char *name, const char *key)
+static const struct kafka_describe_configs_response *describe_keys(int8_t type, const char *name, const char *key,
+                                                                   int32_t keys_count)
 {
     static struct kafka_describe_configs_response response;
     struct kafka_describe_configs_request request;
@@ -832,9 +833,14 @@ static const struct kafka_describe_configs_response *describe(int8_t type, const
     resource.resource_type = type;
     resource.resource_name = kafka_text_words(name);
     resource.configuration_keys = key == NULL ? NULL : &key_text;
-    resource.configuration_keys_count = key == NULL ? -1 : 1;
+    resource.configuration_keys_count = keys_count;
     assert_int_equal(controller_describe_configs(desk->image, 1, &request, 4, &desk->arena, &response), BASE_OK);
     return &response;
+}
+
+static const struct kafka_describe_configs_response *describe(int8_t type, const char *name, const char *key)
+{
+    return describe_keys(type, name, key, key == NULL ? -1 : 1);
 }
 
 static void configs_are_described_with_their_sources(void **state)
@@ -850,6 +856,8 @@ static void configs_are_described_with_their_sources(void **state)
     given_topic("a", 1);
     assert_int_equal(alter("segment.ms", 0, "77"), 0);
     const struct kafka_describe_configs_response *response = describe(2, "a", NULL);
+    assert_int_equal(response->results[0].configs_count, METADATA_ID_COUNT);
+    response = describe_keys(2, "a", NULL, 0); /* none asked for by name: all, as in Kafka */
     assert_int_equal(response->results[0].configs_count, METADATA_ID_COUNT);
     response = describe(2, "a", "retention.ms");
     assert_int_equal(response->results[0].configs_count, 1);
@@ -905,6 +913,12 @@ static void producer_ids_are_given_once_and_a_block_is_lost_with_the_node(void *
     const struct kafka_init_producer_id_response *response = run(CONTROLLER_INIT_PRODUCER_ID, 4, &request);
     assert_int_equal(response->error_code, KAFKA_ERROR_INVALID_REQUEST);
     assert_int_equal(response->producer_id, -1);
+    assert_int_equal(response->producer_epoch, -1);
+    request.transactional_id = kafka_text_null();
+    request.producer_epoch = -1; /* an id without its epoch */
+    response = run(CONTROLLER_INIT_PRODUCER_ID, 4, &request);
+    assert_int_equal(response->error_code, KAFKA_ERROR_INVALID_REQUEST);
+    request.producer_id = -1;
     struct base_arena arena; /* a new life on the same image */
     base_arena_init(&arena, controller_memory, sizeof controller_memory);
     assert_int_equal(controller_create(&arena, desk->pages, &controller_config, desk->image, &desk->controller),
@@ -913,6 +927,7 @@ static void producer_ids_are_given_once_and_a_block_is_lost_with_the_node(void *
     desk->answers_count = 0;
     response = run(CONTROLLER_INIT_PRODUCER_ID, 4, &request);
     assert_int_equal(response->producer_id, 3000);
+    assert_int_equal(response->producer_epoch, 0);
 }
 
 static void topics_named_by_a_reader_are_created_together(void **state)
