@@ -45,6 +45,7 @@
 #define PLOG__BATCHES_KEPT      5 /* of a producer (KIP-98, ProducerStateEntry.NUM_BATCHES_TO_RETAIN) */
 #define PLOG__CHUNK_BYTES       BASE_PAGE_BYTES
 #define PLOG__SEGMENT_BYTES_MAX ((uint64_t)INT32_MAX) /* positions in an index are 32 bits wide */
+#define PLOG__OWNER_BYTES       64                    /* at least partition.metadata */
 #define PLOG__LOOSE_NOTES_MAX   256u
 #define PLOG__EFFECTS_OF_ONE    4 /* most that one advance emits */
 
@@ -237,6 +238,8 @@ struct plog__tail { /* as the files have them */
 enum plog__asked {
     PLOG__ASKED_NOTHING = 0,
     PLOG__ASKED_DIR,
+    PLOG__ASKED_OWNER,  /* whose the directory is that was there already */
+    PLOG__ASKED_ASIDE,  /* ... and that nobody takes away */
     PLOG__ASKED_CLEAR,  /* a new segment's file had bytes */
     PLOG__ASKED_NAME,   /* SYNC_DIR of the log's directory */
     PLOG__ASKED_PARENT, /* ... and of the disk's */
@@ -255,7 +258,7 @@ enum plog__flush {
     PLOG__FLUSH_CUT_INDEX,
     PLOG__FLUSH_CUT_TIME
 };
-enum plog__small { PLOG__SMALL_NONE = 0, PLOG__SMALL_OPEN, PLOG__SMALL_CUT, PLOG__SMALL_WRITE };
+enum plog__small { PLOG__SMALL_NONE = 0, PLOG__SMALL_OPEN, PLOG__SMALL_CUT, PLOG__SMALL_WRITE, PLOG__SMALL_SYNC };
 enum plog__small_kind { PLOG__SMALL_METADATA = 0, PLOG__SMALL_EPOCHS };
 
 /*   NONE -plog_replay-> FIRST (place found, roll done) -> WRITE | CHECK -> NONE, PLOG_OUT_REPLAYED
@@ -316,6 +319,12 @@ struct plog__log {
     uint32_t hint_next;
 
     bool has_dir;
+    bool is_dir_mine;      /* made, or found to be ours, in this life */
+    bool is_dir_checking;  /* it was there already */
+    uint64_t dir_since_ns; /* waiting for another's to go; 0: not */
+    uint8_t owner[PLOG__OWNER_BYTES];
+    uint64_t owner_bytes;
+    char aside[PLOG__DIR_BYTES + 48];
     bool is_parent_synced;
     bool is_metadata_written;
     bool is_failed; /* takes no appends until a restart */
@@ -453,6 +462,7 @@ struct plog__capture {
 enum plog__reap_state {
     PLOG__REAP_IDLE = 0,
     PLOG__REAP_UNLINK, /* files of a doomed segment */
+    PLOG__REAP_OWNER,  /* whose the directory is by now */
     PLOG__REAP_RENAME,
     PLOG__REAP_SYNC,
     PLOG__REAP_LIST,
@@ -468,6 +478,8 @@ struct plog__reap {
     uint32_t segment;
     uint32_t which;
     uint8_t *block;
+    uint8_t owner[PLOG__OWNER_BYTES];
+    uint64_t owner_bytes;
     uint64_t list_bytes;
     uint64_t list_at;
     char path[PLOG__PATH_BYTES + 300];
@@ -672,6 +684,10 @@ void plog__writer_advance(struct plog *plog, struct plog__log *log, struct port_
 void plog__writer_done(struct plog *plog, struct plog__log *log, const struct port_event *event, struct port_out *out);
 void plog__seal(struct plog *plog, struct plog__log *log, struct plog__segment *segment);
 bool plog__writer_finish(struct plog *plog, struct plog__log *log);
+/* Whose directory it is, by what its partition.metadata holds. */
+enum plog__owner { PLOG__OURS = 0, PLOG__OTHERS, PLOG__NOBODYS };
+enum plog__owner plog__owner_judge(const struct plog__log *log, const uint8_t *at, uint64_t size_bytes);
+void plog__delete_dir(const struct base_part id, struct base_slice name, struct base_text *text); /* plog__reap.c */
 bool plog__small_begin(struct plog *plog, struct plog__log *log, enum plog__small_kind kind);
 
 /* ---- plog__segments.c ---- */

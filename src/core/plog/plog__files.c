@@ -242,6 +242,7 @@ void plog__file_wake(struct plog *plog)
 
 void plog__file_retry_later(struct plog *plog, struct plog__task *task)
 {
+    plog__task_take_off(task); /* it may have been made ready meanwhile */
     wait_on(&plog->handle_waiters, task);
     plog->handles_at_ns = base_min_u64(plog->handles_at_ns, base_deadline_ns(plog->now_ns, RETRY_NS));
 }

@@ -25,17 +25,6 @@ bool plog__name_is_free(const struct plog *plog, const struct plog__log *log)
     return true;
 }
 
-/* After a restart: a live log that has this directory got it when ours had been renamed. */
-static bool is_taken_over(const struct plog *plog, const struct plog__log *log)
-{
-    for (uint32_t slot = 0; slot < plog->log_high; slot++) {
-        if (!base_pool_is_taken(&plog->logs, slot)) { continue; }
-        const struct plog__log *other = plog__log_at(plog, slot);
-        if (!other->is_deleting && other->has_dir && has_same_dir(other, log)) { return true; }
-    }
-    return false;
-}
-
 static void wake_name_waiters(struct plog *plog)
 {
     if (!plog->has_name_waiters) { return; }
@@ -43,18 +32,23 @@ static void wake_name_waiters(struct plog *plog)
     for (uint32_t slot = 0; slot < plog->log_high; slot++) {
         if (!base_pool_is_taken(&plog->logs, slot)) { continue; }
         struct plog__log *log = plog__log_at(plog, slot);
-        if (!log->has_dir && log->writing != PLOG__NONE) { plog__task_ready(plog, &log->writer); }
+        if (!log->has_dir && !base_list_is_empty(&log->queue)) { plog__task_ready(plog, &log->writer); }
     }
+}
+
+void plog__delete_dir(struct base_part id, struct base_slice name, struct base_text *text)
+{
+    base_text_add_slice(text, base_slice_of(name.at, base_min_size(name.size_bytes, NAME_BYTES_MAX)));
+    base_text_add(text, "-");
+    base_text_add_i64(text, id.index);
+    base_text_add(text, ".");
+    for (size_t i = 0; i < sizeof id.topic.b; i++) { base_text_add_hex(text, id.topic.b[i], 2); }
+    base_text_add(text, "-delete");
 }
 
 static void delete_dir(const struct plog__log *log, struct base_text *text)
 {
-    base_text_add_slice(text, base_slice_of(log->name, base_min_size(log->name_bytes, NAME_BYTES_MAX)));
-    base_text_add(text, "-");
-    base_text_add_i64(text, log->id.index);
-    base_text_add(text, ".");
-    for (size_t i = 0; i < sizeof log->id.topic.b; i++) { base_text_add_hex(text, log->id.topic.b[i], 2); }
-    base_text_add(text, "-delete");
+    plog__delete_dir(log->id, base_slice_of(log->name, log->name_bytes), text);
 }
 
 static struct port_effect *ask(struct plog *plog, struct port_out *out, enum port_effect_kind kind)
@@ -129,9 +123,9 @@ static bool begin_log(struct plog *plog, struct port_out *out)
         struct plog__log *log = BASE_ITEM(link, struct plog__log, reap);
         if (!is_log_at_rest(plog, log)) { continue; }
         reap->log = plog__log_slot(plog, log);
-        if (!plog->is_failed && log->has_dir && !log->is_renamed) {
-            log->is_renamed = is_taken_over(plog, log);
-            reap->state = log->is_renamed ? PLOG__REAP_IDLE : PLOG__REAP_RENAME;
+        if (!plog->is_failed && !log->is_renamed) {
+            reap->state = log->is_dir_mine ? PLOG__REAP_RENAME : PLOG__REAP_OWNER;
+            reap->owner_bytes = 0;
             return true;
         }
         if (log->reads > 0 || !are_files_closed(plog, log, out)) { continue; }
@@ -184,7 +178,9 @@ static bool unlink_next(struct plog *plog, struct port_out *out)
         reap->state = PLOG__REAP_IDLE;
         if (!log->is_deleting) { /* else it goes with all of the log */
             plog__segment_free(plog, log, segment);
-            if (log->writing != PLOG__NONE) { plog__task_ready(plog, &log->writer); } /* it may wait for the name */
+            if (!base_list_is_empty(&log->queue)) {
+                plog__task_ready(plog, &log->writer);
+            } /* it may wait for the name */
         }
         return true;
     }
@@ -242,6 +238,44 @@ static void ask_of_dir(struct plog *plog, struct plog__log *log, struct port_out
     }
 }
 
+/* After a restart the name may be another's by now, on another shard too; or a crash left it before it was journalled. */
+static void judge_owner(struct plog *plog, struct plog__log *log, enum plog__owner owner)
+{
+    struct plog__reap *reap = &plog->reaper;
+    if (owner == PLOG__OURS) {
+        log->has_dir = true;
+        log->is_dir_mine = true;
+        reap->state = PLOG__REAP_RENAME;
+    } else {
+        log->is_renamed = true;
+        reap->state = PLOG__REAP_IDLE;
+    }
+}
+
+static bool owner_next(struct plog *plog, struct plog__log *log, struct port_out *out)
+{
+    struct plog__reap *reap = &plog->reaper;
+    enum port_rc rc;
+    log->small_kind = PLOG__SMALL_METADATA;
+    switch (plog__file_get(plog, log, NULL, PLOG__SMALL, PORT_OPEN_READ, &reap->task, &rc, out)) {
+    case PLOG__WAIT: return false;
+    case PLOG__FAILED:
+        if (rc == PORT_NO_HANDLES || rc == PORT_NO_MEMORY) {
+            plog__file_retry_later(plog, &reap->task);
+            return false;
+        }
+        judge_owner(plog, log, PLOG__NOBODYS);
+        return true;
+    case PLOG__GOT: break;
+    }
+    struct port_effect *effect = ask(plog, out, PORT_READ);
+    effect->file = plog__file_id(plog, plog__file_of(plog, &reap->task));
+    effect->position_bytes = reap->owner_bytes;
+    effect->buffer = reap->owner + reap->owner_bytes;
+    effect->size_bytes = sizeof reap->owner - reap->owner_bytes;
+    return false;
+}
+
 /* True: look again. */
 static bool reap_step(struct plog *plog, struct port_out *out)
 {
@@ -249,6 +283,7 @@ static bool reap_step(struct plog *plog, struct port_out *out)
     switch (reap->state) {
     case PLOG__REAP_IDLE: return begin_log(plog, out) || begin_segment(plog, out);
     case PLOG__REAP_UNLINK: return unlink_next(plog, out);
+    case PLOG__REAP_OWNER: return owner_next(plog, plog__log_at(plog, reap->log), out);
     case PLOG__REAP_EMPTY: return empty_next(plog, plog__log_at(plog, reap->log), out);
     case PLOG__REAP_RENAME:
     case PLOG__REAP_SYNC:
@@ -263,7 +298,8 @@ void plog__reap_advance(struct plog *plog, struct port_out *out)
 {
     struct plog__reap *reap = &plog->reaper;
     while (!reap->is_asked && plog->life == PLOG__SERVING) {
-        if (reap->task.list != NULL) { plog__task_take_off(&reap->task); }
+        if (reap->task.list == &plog->ready) { plog__task_take_off(&reap->task); }
+        if (reap->task.list != NULL) { return; } /* waits for a file */
         if (!plog__may_emit(plog, out)) {
             plog__task_ready(plog, &reap->task);
             return;
@@ -312,7 +348,16 @@ void plog__reap_done(struct plog *plog, const struct port_event *event, struct p
     struct plog__reap *reap = &plog->reaper;
     CHECK(reap->is_asked);
     reap->is_asked = false;
-    if (reap->state != PLOG__REAP_UNLINK) { /* a segment's file that can't be unlinked is left alone */
+    if (reap->state == PLOG__REAP_OWNER) {
+        struct plog__log *log = plog__log_at(plog, reap->log);
+        bool is_read = event->done.rc == PORT_OK;
+        uint64_t count = is_read ? base_min_u64(event->done.count, sizeof reap->owner - reap->owner_bytes) : 0;
+        reap->owner_bytes += count;
+        if (count == 0 || reap->owner_bytes == sizeof reap->owner) { /* the file's end */
+            plog__file_close(plog, &reap->task, out);
+            judge_owner(plog, log, is_read ? plog__owner_judge(log, reap->owner, reap->owner_bytes) : PLOG__NOBODYS);
+        }
+    } else if (reap->state != PLOG__REAP_UNLINK) { /* a segment's file that can't be unlinked is left alone */
         log_done(plog, plog__log_at(plog, reap->log), event);
     }
     plog__reap_advance(plog, out);

@@ -140,11 +140,14 @@ static void lose_sync(struct plog *plog, struct plog__log *log, struct plog__seg
 
 void plog__sync_advance(struct plog *plog, struct plog__segment *segment, struct port_out *out)
 {
-    if (segment->is_sync_in_flight || !segment->is_sync_wanted || plog->is_failed) {
+    if (segment->sync.list == &plog->ready) { plog__task_take_off(&segment->sync); }
+    if (segment->sync.list != NULL) { return; } /* waits for the file */
+    struct plog__log *log = plog__log_at(plog, segment->log);
+    /* A deleted log opens nothing: its names may be another's by now. */
+    if (segment->is_sync_in_flight || !segment->is_sync_wanted || plog->is_failed || log->is_deleting) {
         plog__file_release(plog, &segment->sync);
         return;
     }
-    struct plog__log *log = plog__log_at(plog, segment->log);
     enum port_rc rc;
     switch (plog__file_get(plog, log, segment, PLOG__LOG, PORT_OPEN_WRITE, &segment->sync, &rc, out)) {
     case PLOG__WAIT: return;

@@ -8,6 +8,10 @@
  */
 #include "plog__.h"
 
+#define METADATA_HEAD_BYTES 21u /* "version: 0\ntopic_id: " */
+#define NOBODYS_NS          UINT64_C(2000000000)
+#define OTHERS_NS           UINT64_C(30000000000)
+
 /* What a step leaves: another look at the facts, or nothing to do until something happens. */
 enum go { GO_ON, STOP_HERE };
 
@@ -153,7 +157,8 @@ static void flush_done(struct plog *plog, struct plog__log *log, const struct po
     }
 }
 
-/* ---- the small files, which nothing but Kafka's tools reads: they may fail ---- */
+/* ---- the small files: partition.metadata says whose the directory is, and is synced before anything is journalled of it;
+ *      leader-epoch-checkpoint is for Kafka's tools alone, and may fail ---- */
 
 static void write_metadata(const struct plog__log *log, struct base_text *text)
 {
@@ -178,12 +183,13 @@ static void write_epochs(const struct plog__log *log, struct base_text *text)
 bool plog__small_begin(struct plog *plog, struct plog__log *log, enum plog__small_kind kind)
 {
     CHECK(log->small == PLOG__SMALL_NONE);
-    size_t size_bytes = kind == PLOG__SMALL_METADATA ? 64 : 32 + (size_t)log->epoch_count * 34;
-    uint8_t *block = base_pages_take(plog->pages, BASE_CONTROL, size_bytes);
+    bool is_metadata = kind == PLOG__SMALL_METADATA;
+    size_t size_bytes = is_metadata ? sizeof log->owner : 32 + (size_t)log->epoch_count * 34;
+    uint8_t *block = is_metadata ? log->owner : base_pages_take(plog->pages, BASE_CONTROL, size_bytes);
     if (block == NULL) { return false; }
     struct base_text text;
     base_text_init(&text, (char *)block, size_bytes);
-    if (kind == PLOG__SMALL_METADATA) {
+    if (is_metadata) {
         write_metadata(log, &text);
     } else {
         write_epochs(log, &text);
@@ -199,12 +205,18 @@ bool plog__small_begin(struct plog *plog, struct plog__log *log, enum plog__smal
     return true;
 }
 
-static void end_small(struct plog *plog, struct plog__log *log, struct port_out *out)
+static void end_small(struct plog *plog, struct plog__log *log, enum port_rc rc, struct port_out *out)
 {
     plog__file_close(plog, &log->writer, out);
-    base_pages_give(plog->pages, log->small_block);
+    if (log->small_block != log->owner) { base_pages_give(plog->pages, log->small_block); }
     log->small_block = NULL;
     log->small = PLOG__SMALL_NONE;
+    if (log->small_kind != PLOG__SMALL_METADATA) { return; }
+    if (rc == PORT_OK) {
+        log->is_metadata_written = true;
+    } else {
+        fail_writing(plog, log, rc);
+    }
 }
 
 static enum go small_step(struct plog *plog, struct plog__log *log, struct port_out *out)
@@ -212,12 +224,21 @@ static enum go small_step(struct plog *plog, struct plog__log *log, struct port_
     enum port_rc rc;
     switch (plog__file_get(plog, log, NULL, PLOG__SMALL, PORT_OPEN_WRITE | PORT_OPEN_CREATE, &log->writer, &rc, out)) {
     case PLOG__WAIT: return STOP_HERE;
-    case PLOG__FAILED: end_small(plog, log, out); return GO_ON;
+    case PLOG__FAILED: end_small(plog, log, rc, out); return GO_ON;
     case PLOG__GOT: break;
     }
     if (log->small == PLOG__SMALL_OPEN) {
         log->small = PLOG__SMALL_CUT;
         (void)ask(plog, log, out, PORT_TRUNCATE, PLOG__ASKED_SMALL);
+        return STOP_HERE;
+    }
+    if (log->small_done == log->small_bytes) {
+        if (log->small_kind != PLOG__SMALL_METADATA) {
+            end_small(plog, log, PORT_OK, out);
+            return GO_ON;
+        }
+        log->small = PLOG__SMALL_SYNC;
+        (void)ask(plog, log, out, PORT_SYNC, PLOG__ASKED_SMALL);
         return STOP_HERE;
     }
     log->small = PLOG__SMALL_WRITE;
@@ -233,14 +254,17 @@ static enum go small_step(struct plog *plog, struct plog__log *log, struct port_
 
 static void small_done(struct plog *plog, struct plog__log *log, const struct port_event *event, struct port_out *out)
 {
+    enum port_rc rc = event->done.rc;
     bool is_write = log->small == PLOG__SMALL_WRITE;
-    if (event->done.rc != PORT_OK || (is_write && event->done.count == 0)) {
-        end_small(plog, log, out);
-        return;
+    if (rc == PORT_OK && is_write && event->done.count == 0) { rc = PORT_IO; }
+    if (rc != PORT_OK) {
+        if (log->small == PLOG__SMALL_SYNC) { plog__disk_fail(plog); }
+        end_small(plog, log, rc, out);
+    } else if (is_write) {
+        log->small_done += base_min_u64(event->done.count, log->small_piece.size_bytes);
+    } else if (log->small == PLOG__SMALL_SYNC) {
+        end_small(plog, log, PORT_OK, out);
     }
-    if (!is_write) { return; }
-    log->small_done += base_min_u64(event->done.count, log->small_piece.size_bytes);
-    if (log->small_done == log->small_bytes) { end_small(plog, log, out); }
 }
 
 /* ---- a round ---- */
@@ -262,27 +286,126 @@ static enum go undo_step(struct plog *plog, struct plog__log *log, struct port_o
     return STOP_HERE;
 }
 
-static enum go create_step(struct plog *plog, struct plog__log *log, struct plog__segment *segment,
-                           struct port_out *out)
+/* ---- the directory ---- */
+
+enum plog__owner plog__owner_judge(const struct plog__log *log, const uint8_t *at, uint64_t size_bytes)
 {
-    if (!log->has_dir) {
+    char ours[PLOG__OWNER_BYTES];
+    struct base_text text;
+    base_text_init(&text, ours, sizeof ours);
+    write_metadata(log, &text);
+    struct base_slice found = base_slice_of(at, (size_t)size_bytes);
+    if (base_slice_equal(found, base_text_slice(&text))) { return PLOG__OURS; }
+    return size_bytes >= text.used_bytes && memcmp(at, ours, METADATA_HEAD_BYTES) == 0 ? PLOG__OTHERS : PLOG__NOBODYS;
+}
+
+static void take_dir(struct plog__log *log)
+{
+    log->has_dir = true;
+    log->is_dir_mine = true;
+    log->is_dir_checking = false;
+    log->dir_since_ns = 0;
+}
+
+/* Its appends wait in the queue, so that a capture need not wait for the name too. */
+static enum go wait_for_name(struct plog *plog, struct plog__log *log)
+{
+    if (log->writing != PLOG__NONE) { plog__round_unbegin(plog, log, plog__round_at(plog, log->writing)); }
+    return STOP_HERE;
+}
+
+/* The directory was there already. Ours: left by a crash. Another's: a log of that name that is being deleted, on this shard or
+ * another, will rename it. Nobody's: left by a crash before it was anybody's, or about to be somebody's. Time tells. */
+static void judge_dir(struct plog *plog, struct plog__log *log, enum plog__owner owner, struct port_out *out)
+{
+    log->is_dir_checking = false;
+    if (log->dir_since_ns == 0) { log->dir_since_ns = base_max_u64(plog->now_ns, 1); }
+    uint64_t waited_ns = plog->now_ns - log->dir_since_ns;
+    if (owner == PLOG__OURS || (owner == PLOG__NOBODYS && waited_ns >= NOBODYS_NS)) {
+        take_dir(log);
+    } else if (owner == PLOG__OTHERS && waited_ns >= OTHERS_NS) {
+        struct base_part stray = {.index = log->id.index};
+        struct base_text text;
+        base_text_init(&text, log->aside, sizeof log->aside);
+        plog__delete_dir(stray, base_slice_of(log->name, log->name_bytes), &text);
+        struct port_effect *effect = ask(plog, log, out, PORT_RENAME, PLOG__ASKED_ASIDE);
+        effect->path = base_slice_of(log->dir, log->dir_bytes);
+        effect->path_to = base_text_slice(&text);
+    } else {
+        plog__file_retry_later(plog, &log->writer);
+        (void)wait_for_name(plog, log);
+    }
+}
+
+static enum go dir_step(struct plog *plog, struct plog__log *log, struct port_out *out)
+{
+    if (!log->is_dir_checking) {
         if (!plog__name_is_free(plog, log)) { /* until the old one is renamed */
             plog->has_name_waiters = true;
-            return STOP_HERE;
+            return wait_for_name(plog, log);
         }
         ask(plog, log, out, PORT_MAKE_DIR, PLOG__ASKED_DIR)->path = base_slice_of(log->dir, log->dir_bytes);
         return STOP_HERE;
     }
+    enum port_rc rc;
+    log->small_kind = PLOG__SMALL_METADATA;
+    switch (plog__file_get(plog, log, NULL, PLOG__SMALL, PORT_OPEN_READ, &log->writer, &rc, out)) {
+    case PLOG__WAIT: return STOP_HERE;
+    case PLOG__FAILED:
+        if (rc == PORT_MISSING) {
+            judge_dir(plog, log, PLOG__NOBODYS, out);
+        } else {
+            log->is_dir_checking = false;
+            fail_writing(plog, log, rc);
+        }
+        return GO_ON;
+    case PLOG__GOT: break;
+    }
+    struct port_effect *effect = ask(plog, log, out, PORT_READ, PLOG__ASKED_OWNER);
+    effect->position_bytes = log->owner_bytes;
+    effect->buffer = log->owner + log->owner_bytes;
+    effect->size_bytes = sizeof log->owner - log->owner_bytes;
+    return STOP_HERE;
+}
+
+static void dir_done(struct plog *plog, struct plog__log *log, enum plog__asked asked, const struct port_event *event,
+                     struct port_out *out)
+{
+    enum port_rc rc = event->done.rc;
+    if (asked == PLOG__ASKED_OWNER) {
+        uint64_t count = rc == PORT_OK ? base_min_u64(event->done.count, sizeof log->owner - log->owner_bytes) : 0;
+        log->owner_bytes += count;
+        if (count > 0 && log->owner_bytes < sizeof log->owner) { return; } /* until the file's end */
+        plog__file_close(plog, &log->writer, out);
+        if (rc == PORT_OK) {
+            judge_dir(plog, log, plog__owner_judge(log, log->owner, log->owner_bytes), out);
+            return;
+        }
+        log->is_dir_checking = false;
+        fail_writing(plog, log, rc);
+    } else if (asked == PLOG__ASKED_DIR && rc == PORT_OK) {
+        take_dir(log);
+    } else if (asked == PLOG__ASKED_DIR && rc == PORT_EXISTS) {
+        log->is_dir_checking = true;
+        log->owner_bytes = 0;
+    } else if (rc != PORT_OK && rc != PORT_MISSING) {
+        fail_writing(plog, log, rc);
+    }
+}
+
+static enum go create_step(struct plog *plog, struct plog__log *log, struct plog__segment *segment,
+                           struct port_out *out)
+{
+    if (!log->has_dir) { return dir_step(plog, log, out); }
     for (struct base_link *link = base_list_first(&log->doomed); link != NULL;
          link = base_list_next(&log->doomed, link)) {
         struct plog__segment *doomed = BASE_ITEM(link, struct plog__segment, link);
         if (doomed->base != segment->base) { continue; }
         doomed->dead_at_ns = plog->now_ns; /* its file has to go first, or it would take the new one with it */
         plog__task_ready(plog, &plog->reaper.task);
-        return STOP_HERE;
+        return wait_for_name(plog, log);
     }
     if (!log->is_metadata_written) {
-        log->is_metadata_written = true;
         (void)plog__small_begin(plog, log, PLOG__SMALL_METADATA);
         return GO_ON;
     }
@@ -391,7 +514,7 @@ static void give_up(struct plog *plog, struct plog__log *log, struct port_out *o
     if (log->writing != PLOG__NONE) { plog__round_fail(plog, log, plog__round_at(plog, log->writing), PLOG_STORAGE); }
     plog__queue_fail(plog, log, log->is_deleting ? PLOG_GONE : PLOG_STORAGE);
     if (log->flush != PLOG__FLUSH_NONE) { end_flush(plog, log, plog__segment_at(plog, log->flush_segment), false); }
-    if (log->small != PLOG__SMALL_NONE) { end_small(plog, log, out); }
+    if (log->small != PLOG__SMALL_NONE) { end_small(plog, log, PORT_CLOSED, out); }
     if (log->needs_undo) {
         log->needs_undo = false;
         plog__segment_at(plog, log->undo_segment)->pins -= 1;
@@ -486,12 +609,8 @@ void plog__writer_done(struct plog *plog, struct plog__log *log, const struct po
     switch (asked) {
     case PLOG__ASKED_NOTHING: break;
     case PLOG__ASKED_DIR:
-        if (rc == PORT_OK || rc == PORT_EXISTS) {
-            log->has_dir = true;
-        } else {
-            fail_writing(plog, log, rc);
-        }
-        break;
+    case PLOG__ASKED_OWNER:
+    case PLOG__ASKED_ASIDE: dir_done(plog, log, asked, event, out); break;
     case PLOG__ASKED_NAME:
     case PLOG__ASKED_PARENT: name_done(plog, log, asked, rc); break;
     case PLOG__ASKED_CLEAR:

@@ -121,6 +121,7 @@ static void without_pages_rounds_are_short_and_reads_say_busy(void **state)
     uint64_t token = world_read(world, ref, 13, 100); /* needs a chunk to walk headers in */
     world_run(world);
     assert_int_equal(world_answer(world, token)->result, PLOG_BUSY);
+    world->is_clock_held = true;
     world_checkpoint(world);
     world_run(world);
     assert_true(world->is_capturing); /* it waits for memory, appends don't wait for it */

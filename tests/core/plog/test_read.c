@@ -463,6 +463,7 @@ static void out_of_handles_closes_another_file_or_fails_clearly(void **state)
     assert_int_equal(world_answer(world, token)->result, PLOG_OK);
     world->fault_count = 0;
     world_fault(world, (struct fault){.kind = PORT_OPEN, .times = 100, .rc = PORT_NO_HANDLES});
+    world->is_clock_held = true;
     world_checkpoint(world); /* its syncs wait for handles */
     world_run(world);
     assert_true(world->is_capturing);
@@ -471,6 +472,7 @@ static void out_of_handles_closes_another_file_or_fails_clearly(void **state)
     world_run(world);
     assert_int_equal(world_answer(world, read)->result, PLOG_BUSY);
     world->fault_count = 0;
+    world->is_clock_held = false;
     world_alarm(world, 100);
     assert_false(world->is_capturing);
     assert_int_equal(world->states_end, PLOG_OK);

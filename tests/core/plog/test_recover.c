@@ -570,6 +570,102 @@ static void a_deleted_log_stays_deleted_and_its_name_is_free(void **state)
     }
 }
 
+#define ANOTHERS "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA\n"
+#define OURS     "version: 0\ntopic_id: MDEyMzQ1Njc4OWFiY2RlZg\n"
+
+static void anothers_directory_is_waited_for_until_it_is_renamed(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    world_put(world, "topic-0/partition.metadata", ANOTHERS);
+    world_put(world, "topic-0/00000000000000000000.log", "another shard's");
+    world_fault(world,
+                (struct fault){.kind = PORT_READ, .suffix = ".metadata", .times = 9, .rc = PORT_OK, .count = 30});
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    uint64_t token = world_append(world, ref, (struct batch_ask){.value_bytes = 10});
+    for (int i = 0; i < 200; i++) { (void)world_step(world); }
+    assert_false(world_answer(world, token)->is_done);
+    world->wants_continue = true;
+    world_checkpoint(world); /* does not wait for it */
+    for (int i = 0; i < 200; i++) { (void)world_step(world); }
+    assert_int_equal(world->checkpoints, 1);
+    int dir = world_node(world, "topic-0");
+    (void)snprintf(world->nodes[dir].name, sizeof world->nodes[dir].name,
+                   "topic-0.x-delete"); /* the other shard does */
+    world_run(world);
+    assert_int_equal(world_answer(world, token)->result, PLOG_OK);
+    const struct node *kept = &world->nodes[world_node(world, "topic-0.x-delete/00000000000000000000.log")];
+    assert_memory_equal(kept->bytes, "another shard's", 15);
+    world_free(world);
+}
+
+static void a_directory_that_nobody_takes_away_is_put_aside(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    world_put(world, "topic-0/partition.metadata", ANOTHERS);
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    uint64_t token = world_append(world, ref, (struct batch_ask){.value_bytes = 10});
+    uint64_t before_ns = world->now_ns;
+    world_run(world);
+    assert_int_equal(world_answer(world, token)->result, PLOG_OK);
+    assert_true(world->now_ns - before_ns >= UINT64_C(30000000000));
+    assert_true(world_node(world, "topic-0.00000000000000000000000000000000-delete/partition.metadata") >= 0);
+    world_free(world);
+}
+
+static void a_directory_without_an_owner_is_taken_over(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 3; kind++) {
+        struct world *world = given_world();
+        world_put(world, kind == 0 ? "topic-0/unknown" : "topic-0/partition.metadata", kind == 2 ? OURS : "");
+        struct plog_ref ref = world_log(world, 0, "topic", 0);
+        uint64_t token = world_append(world, ref, (struct batch_ask){.value_bytes = 10});
+        uint64_t before_ns = world->now_ns;
+        world_run(world);
+        assert_int_equal(world_answer(world, token)->result, PLOG_OK);
+        assert_int_equal(world->now_ns - before_ns >= UINT64_C(2000000000), kind != 2); /* our own at once */
+        const struct node *node = &world->nodes[world_node(world, "topic-0/partition.metadata")];
+        assert_memory_equal(node->synced, OURS, 44);
+        world_free(world);
+    }
+}
+
+static void a_replayed_deletion_leaves_a_directory_that_is_anothers_by_now(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 10});
+    world_run(world);
+    plog_delete(world->plog, ref, &world->out);
+    world->wants_continue = true;
+    world_run(world);
+    world_crash(world, CRASH_PROCESS);
+    world_put(world, "topic-0/partition.metadata", ANOTHERS); /* a log of another shard, which this one can't know */
+    world_put(world, "topic-0/00000000000000000000.log", "another shard's");
+    world_start(world);
+    assert_int_equal(world->deleted, 2);
+    assert_true(world_node(world, "topic-0/00000000000000000000.log") >= 0);
+    world_free(world);
+}
+
+static void a_directory_left_before_its_birth_was_journalled_goes_with_its_log(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    world_put(world, "topic-0/partition.metadata", OURS);
+    world_put(world, "topic-0/00000000000000000000.log", "never acknowledged");
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    plog_delete(world->plog, ref, &world->out);
+    world->wants_continue = true;
+    world_run(world);
+    assert_int_equal(world->deleted, 1);
+    for (int i = 0; i < world->node_count; i++) { assert_false(world->nodes[i].is_live); }
+    world_free(world);
+}
+
 static void a_write_in_flight_at_its_logs_deletion_leaves_no_run(void **state)
 {
     (void)state;
@@ -644,6 +740,11 @@ int main(void)
         cmocka_unit_test(files_of_a_state_that_was_refused_are_not_written_over),
         cmocka_unit_test(garbage_in_the_tail_of_an_index_is_not_seen),
         cmocka_unit_test(a_deleted_log_stays_deleted_and_its_name_is_free),
+        cmocka_unit_test(anothers_directory_is_waited_for_until_it_is_renamed),
+        cmocka_unit_test(a_directory_that_nobody_takes_away_is_put_aside),
+        cmocka_unit_test(a_directory_without_an_owner_is_taken_over),
+        cmocka_unit_test(a_replayed_deletion_leaves_a_directory_that_is_anothers_by_now),
+        cmocka_unit_test(a_directory_left_before_its_birth_was_journalled_goes_with_its_log),
         cmocka_unit_test(a_write_in_flight_at_its_logs_deletion_leaves_no_run),
         cmocka_unit_test(doomed_segments_go_after_their_delay_and_after_a_restart),
     };

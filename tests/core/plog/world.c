@@ -83,6 +83,17 @@ static void set_size(struct node *node, size_t size)
     node->size = size;
 }
 
+void world_put(struct world *world, const char *path, const char *bytes)
+{
+    const char *name;
+    size_t size;
+    int parent = walk(world, base_slice_text(path), &name, &size);
+    if (parent == -2) { parent = make_node(world, -1, path, (size_t)(name - path) - 1, true); }
+    int at = make_node(world, parent, name, size, false);
+    set_size(&world->nodes[at], strlen(bytes));
+    memcpy(world->nodes[at].bytes, bytes, strlen(bytes));
+}
+
 static int open_node(struct world *world, struct port_file file)
 {
     for (int i = 0; i < world->open_count; i++) {
@@ -551,6 +562,14 @@ bool world_step(struct world *world)
     }
     if (!world->is_journal_held && world->entry_answered < world->entry_count) {
         world_journal_sync(world, 1);
+        return true;
+    }
+    uint64_t alarm_ns = plog_next_alarm_ns(world->plog);
+    if (!world->is_clock_held && !world->is_held && alarm_ns <= world->now_ns + 200000000) { /* who tries again soon */
+        world->now_ns = base_max_u64(world->now_ns, alarm_ns);
+        struct port_event event = now(world, PORT_EVENT_ALARM);
+        plog_alarm(world->plog, &event, &world->out);
+        settle(world);
         return true;
     }
     return false;

@@ -121,6 +121,7 @@ struct world {
     uint64_t effects_seen;
     int64_t crash_after; /* effects; < 0: never */
     bool is_crashed;
+    bool is_clock_held;    /* no time passes while somebody waits for it */
     bool is_recovery_open; /* world_start stops before the end of recovery */
     bool mark_damaged;     /* at the next start the journal says that it lost entries of log 0 */
     uint64_t effects_max_seen;
@@ -162,6 +163,8 @@ struct answer *world_answer(struct world *world, uint64_t token);
 struct plog_view world_view(struct world *world, struct plog_ref ref);
 
 int world_node(struct world *world, const char *path); /* -1: none */
+/* A file with these bytes, as if another had put it there; its directory too. */
+void world_put(struct world *world, const char *path, const char *bytes);
 /* The bytes a read's answer names. */
 const uint8_t *world_range(struct world *world, const struct plog_out *out);
 void world_release(struct world *world, const struct plog_out *out);
