@@ -321,6 +321,7 @@ struct plog__log {
     bool has_dir;
     bool is_dir_mine;      /* made, or found to be ours, in this life */
     bool is_dir_checking;  /* it was there already */
+    bool is_dir_lost;      /* recovery found it gone, or another's */
     uint64_t dir_since_ns; /* waiting for another's to go; 0: not */
     uint8_t owner[PLOG__OWNER_BYTES];
     uint64_t owner_bytes;

@@ -433,11 +433,71 @@ void plog__scan_begin(struct plog *plog, struct plog__log *log)
     plog__task_ready(plog, &log->writer);
 }
 
+/* ---- the directory: by now it may be another log's, when this one's deletion stands further on in the journal ---- */
+
+static void lose_dir(struct plog *plog, struct plog__log *log)
+{
+    struct plog__segment *last = plog__segment_last(log);
+    log->is_dir_lost = true;
+    if (log->replay.state != PLOG__REPLAY_TAIL) { return; }
+    if (last != NULL && last->size_bytes > 0) { plog__segment_damage(log, last, 0, last->size_bytes); }
+    end_replay(plog, log, PLOG_OK);
+}
+
+static bool check_dir(struct plog *plog, struct plog__log *log, struct port_out *out)
+{
+    enum port_rc rc;
+    log->small_kind = PLOG__SMALL_METADATA;
+    switch (plog__file_get(plog, log, NULL, PLOG__SMALL, PORT_OPEN_READ, &log->writer, &rc, out)) {
+    case PLOG__WAIT: return false;
+    case PLOG__FAILED:
+        if (rc == PORT_MISSING) {
+            lose_dir(plog, log);
+        } else {
+            end_replay(plog, log, PLOG_STORAGE);
+        }
+        return true;
+    case PLOG__GOT: break;
+    }
+    if (!log->is_dir_checking) { log->owner_bytes = 0; }
+    log->is_dir_checking = true;
+    struct port_effect *effect = ask(plog, log, out, PORT_READ);
+    effect->position_bytes = log->owner_bytes;
+    effect->buffer = log->owner + log->owner_bytes;
+    effect->size_bytes = sizeof log->owner - log->owner_bytes;
+    return false;
+}
+
+static void dir_checked(struct plog *plog, struct plog__log *log, const struct port_event *event, struct port_out *out)
+{
+    bool is_read = event->done.rc == PORT_OK;
+    uint64_t count = is_read ? base_min_u64(event->done.count, sizeof log->owner - log->owner_bytes) : 0;
+    log->owner_bytes += count;
+    if (count > 0 && log->owner_bytes < sizeof log->owner) { return; } /* until the file's end */
+    log->is_dir_checking = false;
+    plog__file_close(plog, &log->writer, out);
+    if (is_read && plog__owner_judge(log, log->owner, log->owner_bytes) == PLOG__OURS) {
+        log->is_dir_mine = true;
+    } else {
+        lose_dir(plog, log);
+    }
+}
+
 /* ---- the two entries from the writer ---- */
 
 bool plog__replay_advance(struct plog *plog, struct plog__log *log, struct port_out *out)
 {
-    switch (log->replay.state) {
+    enum plog__replay_state state = log->replay.state;
+    if (state != PLOG__REPLAY_NONE && state != PLOG__REPLAY_FIRST && !log->is_dir_mine) {
+        if (!log->is_dir_lost) { return check_dir(plog, log, out); }
+        if (state == PLOG__REPLAY_TAIL) {
+            lose_dir(plog, log);
+        } else {
+            land_damaged(plog, log, plog__segment_last(log));
+        }
+        return true;
+    }
+    switch (state) {
     case PLOG__REPLAY_NONE: return true;
     case PLOG__REPLAY_FIRST: return place_run(plog, log);
     case PLOG__REPLAY_WRITE: return write_run(plog, log, out);
@@ -449,8 +509,11 @@ bool plog__replay_advance(struct plog *plog, struct plog__log *log, struct port_
 
 void plog__replay_done(struct plog *plog, struct plog__log *log, const struct port_event *event, struct port_out *out)
 {
-    (void)out;
     struct plog__replay *replay = &log->replay;
+    if (log->is_dir_checking) {
+        dir_checked(plog, log, event, out);
+        return;
+    }
     uint64_t count = event->done.count;
     bool is_failed = event->done.rc != PORT_OK;
     if (replay->state == PLOG__REPLAY_TAIL) {

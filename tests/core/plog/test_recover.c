@@ -651,6 +651,32 @@ static void a_replayed_deletion_leaves_a_directory_that_is_anothers_by_now(void 
     world_free(world);
 }
 
+static void a_replayed_run_is_not_written_into_anothers_directory(void **state)
+{
+    (void)state;
+    for (int large = 0; large < 2; large++) {
+        struct world *world = given_world();
+        struct plog_ref ref = world_log(world, 0, "topic", 0);
+        (void)world_append(world, ref, (struct batch_ask){.value_bytes = large == 1 ? 5000 : 100});
+        world_run(world);
+        plog_delete(world->plog, ref, &world->out);
+        world->wants_continue = true;
+        world_run(world);
+        struct base_part next = world_part(0);
+        next.topic.b[0] = 'X';
+        assert_int_equal(plog_open(world->plog, next, base_slice_text("topic"), &world->log_config, 0, &ref), BASE_OK);
+        (void)world_append(world, ref, (struct batch_ask){.value_bytes = 6000}); /* its bytes are in its file alone */
+        world_run(world);
+        for (int life = 0; life < 2; life++) {
+            world_restart(world, CRASH_POWER);
+            ref = plog_find(world->plog, next);
+            assert_false(world_view(world, ref).is_damaged);
+            assert_int_equal(world_read_all(world, ref), 1);
+        }
+        world_free(world);
+    }
+}
+
 static void a_directory_left_before_its_birth_was_journalled_goes_with_its_log(void **state)
 {
     (void)state;
@@ -744,6 +770,7 @@ int main(void)
         cmocka_unit_test(a_directory_that_nobody_takes_away_is_put_aside),
         cmocka_unit_test(a_directory_without_an_owner_is_taken_over),
         cmocka_unit_test(a_replayed_deletion_leaves_a_directory_that_is_anothers_by_now),
+        cmocka_unit_test(a_replayed_run_is_not_written_into_anothers_directory),
         cmocka_unit_test(a_directory_left_before_its_birth_was_journalled_goes_with_its_log),
         cmocka_unit_test(a_write_in_flight_at_its_logs_deletion_leaves_no_run),
         cmocka_unit_test(doomed_segments_go_after_their_delay_and_after_a_restart),
