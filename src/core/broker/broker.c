@@ -242,10 +242,6 @@ void broker_step(struct broker *broker, const struct port_event *event, struct p
     }
     work(broker, out);
     if (ring_count(&broker->outbox) > 0) { out->wants_continue = true; }
-    /* The world looks at the last step only: what an earlier one asked for stays asked until it has come. */
-    broker->is_turn_due = out->wants_turn = out->wants_turn || (broker->is_turn_due && event->kind != PORT_EVENT_TURN);
-    broker->is_continue_due = out->wants_continue =
-        out->wants_continue || (broker->is_continue_due && event->kind != PORT_EVENT_CONTINUE);
     keep_wishes(broker, out);
     set_alarm(broker, out);
     CHECK_SLOW(broker->config.is_check_slow, plog_is_sound(broker->plog));

@@ -215,8 +215,6 @@ struct broker {
     bool is_disk_failed;
     bool is_serving; /* this shard's front accepts */
     bool is_stop_asked;
-    bool is_turn_due;     /* asked for, and not yet come */
-    bool is_continue_due; /* the same */
     uint64_t now_ns;
     int64_t wall_ms;
     uint32_t step_left; /* items of work left in this step */
