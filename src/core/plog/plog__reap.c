@@ -129,7 +129,7 @@ static bool begin_log(struct plog *plog, struct port_out *out)
             return true;
         }
         if (log->reads > 0 || !are_files_closed(plog, log, out)) { continue; }
-        if (plog->is_failed || !log->has_dir) {
+        if (plog->is_failed || (!log->has_dir && !log->is_dir_lost)) {
             end_log(plog, log, plog->is_failed ? PLOG_STORAGE : PLOG_OK);
             return true;
         }

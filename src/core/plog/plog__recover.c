@@ -185,9 +185,9 @@ static struct plog__segment *segment_of_run(struct plog *plog, struct plog__log 
         last->is_named = true;
         last->is_born = true;
         last->needs_cut = true;
-        log->has_dir = true;
-        log->is_parent_synced = true;
-        log->is_metadata_written = true;
+        log->has_dir = !log->is_dir_lost;
+        log->is_parent_synced = log->has_dir;
+        log->is_metadata_written = log->has_dir;
         if (log->offset_end < run->segment_base) { /* offsets that nothing accounts for */
             if (log->config.is_page_cache && log->offset_end > 0) { return last; } /* see place_run */
             log->is_damaged = log->is_damaged || log->offset_end > 0;
@@ -439,6 +439,9 @@ static void lose_dir(struct plog *plog, struct plog__log *log)
 {
     struct plog__segment *last = plog__segment_last(log);
     log->is_dir_lost = true;
+    log->has_dir = false;
+    log->is_parent_synced = false;
+    log->is_metadata_written = false;
     if (log->replay.state != PLOG__REPLAY_TAIL) { return; }
     if (last != NULL && last->size_bytes > 0) { plog__segment_damage(log, last, 0, last->size_bytes); }
     end_replay(plog, log, PLOG_OK);
@@ -488,8 +491,9 @@ static void dir_checked(struct plog *plog, struct plog__log *log, const struct p
 bool plog__replay_advance(struct plog *plog, struct plog__log *log, struct port_out *out)
 {
     enum plog__replay_state state = log->replay.state;
-    if (state != PLOG__REPLAY_NONE && state != PLOG__REPLAY_FIRST && !log->is_dir_mine) {
-        if (!log->is_dir_lost) { return check_dir(plog, log, out); }
+    if (state == PLOG__REPLAY_NONE) { return true; }
+    if (!log->is_dir_mine && !log->is_dir_lost) { return check_dir(plog, log, out); }
+    if (log->is_dir_lost && state != PLOG__REPLAY_FIRST) {
         if (state == PLOG__REPLAY_TAIL) {
             lose_dir(plog, log);
         } else {

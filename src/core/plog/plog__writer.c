@@ -60,7 +60,7 @@ void plog__seal(struct plog *plog, struct plog__log *log, struct plog__segment *
 {
     CHECK(!segment->is_sealed);
     segment->is_sealed = true;
-    if (segment->size_bytes == 0 || log->flush != PLOG__FLUSH_NONE) { return; }
+    if (segment->size_bytes == 0 || log->flush != PLOG__FLUSH_NONE || log->is_dir_lost) { return; }
     plog__tail_seal(log, segment);
     begin_flush(plog, log, segment, true);
     plog__task_ready(plog, &log->writer);
@@ -68,6 +68,7 @@ void plog__seal(struct plog *plog, struct plog__log *log, struct plog__segment *
 
 void plog__tail_flush(struct plog *plog, struct plog__log *log, struct plog__segment *segment)
 {
+    if (log->is_dir_lost) { return; }
     if (log->tail.index_count >= PLOG__TAIL_FLUSH || log->tail.time_count >= PLOG__TAIL_FLUSH) {
         begin_flush(plog, log, segment, false);
     }
