@@ -262,6 +262,7 @@ struct broker {
     uint32_t logs_max;
     bool is_reconciling;
     uint32_t reconcile_cursor;
+    bool is_checkpoint_due;
     struct applying applying;
     struct base_arena apply_scratch;
 
@@ -284,6 +285,7 @@ struct broker {
     bool is_hold_told;      /* shard 0: what the others were told last */
     bool is_checkpointing;
     bool is_last_checkpoint;
+    bool has_entries_since_checkpoint; /* since the last one began */
     struct delta deltas[DELTAS_MAX];
     struct controller_register registration;
     struct base_arena register_arena;

@@ -500,8 +500,18 @@ void back_reconcile(struct broker *broker)
     broker->reconcile_cursor = 0;
 }
 
+/* States are gathered at once; at a stop once what this back has to do is done, or its entries would come after the last checkpoint. */
+static bool checkpoint_poll(struct broker *broker, struct port_out *out)
+{
+    if (!broker->is_checkpoint_due || (broker->is_draining && !plog_is_quiet(broker->plog))) { return false; }
+    broker->is_checkpoint_due = false;
+    plog_checkpoint(broker->plog, out);
+    return true;
+}
+
 bool back_poll(struct broker *broker, struct port_out *out)
 {
+    if (checkpoint_poll(broker, out)) { return true; }
     if (reconcile(broker, out)) { return true; }
     struct port_message held;
     if (!broker->is_held && ring_pop(&broker->held, &held)) {
@@ -606,7 +616,7 @@ void back_message(struct broker *broker, const struct port_message *message, str
     case MSG_REPLAY: on_replay(broker, message, out); return;
     case MSG_DAMAGE: on_damage(broker, get_part(message, 0), out); return;
     case MSG_RECOVERY_END: plog_recovery_end(broker->plog, out); return;
-    case MSG_CHECKPOINT: plog_checkpoint(broker->plog, out); return;
+    case MSG_CHECKPOINT: broker->is_checkpoint_due = true; return;
     case MSG_STATE_TAKEN: plog_state_taken(broker->plog, out); return;
     case MSG_CLOSE: plog_stop(broker->plog, out); return;
     default: UNREACHABLE();

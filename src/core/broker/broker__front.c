@@ -126,6 +126,7 @@ void request_free_if_done(struct broker *broker, struct request *request, struct
     give_memory(broker, request);
     base_pool_give(&broker->requests, request_slot(broker, request));
     broker->requests_done += 1;
+    start_drained_if_done(broker, out);
 }
 
 /* ---- answering ---------------------------------------------------------------------------------------------------------- */
@@ -437,7 +438,6 @@ static void on_part_answer(struct broker *broker, const struct port_message *mes
     CHECK(request->parts_open > 0 && broker->parts_asked > 0);
     request->parts_open -= 1;
     broker->parts_asked -= 1;
-    start_drained_if_done(broker, out);
     if (request->wants_written && !part->is_written && request->state != REQUEST_ANSWERED) {
         request->parts_unwritten -= 1; /* it failed before it was written */
     }

@@ -663,6 +663,7 @@ static void journal_now(struct broker *broker, const struct port_message *messag
 
 static void on_journal(struct broker *broker, const struct port_message *message, struct port_out *out)
 {
+    broker->has_entries_since_checkpoint = true;
     if (ring_count(&broker->journal_waiting) > 0) { /* in order: nothing overtakes what already waits */
         ring_push(&broker->journal_waiting, message);
         return;
@@ -762,6 +763,7 @@ static void checkpoint_begin(struct broker *broker, struct port_out *out)
     if (broker->is_checkpointing || broker->is_disk_failed) { return; }
     if (!journal_checkpoint_begin(broker->journal, out)) { return; }
     broker->is_checkpointing = true;
+    broker->has_entries_since_checkpoint = false;
     broker->states_due = broker->config.shards;
     to_every_shard(broker, MSG_CHECKPOINT, out);
 }
@@ -785,7 +787,9 @@ static void on_checkpointed(struct broker *broker, const struct journal_out *ite
     broker->is_checkpointing = false;
     if (item->result != PORT_OK) { log_words(out, PORT_ERROR, "a checkpoint failed: ", port_rc_name(item->result)); }
     if (broker->state != BROKER_CHECKPOINTING) { return; }
-    if (broker->is_last_checkpoint || broker->is_disk_failed) {
+    /* What came while it was written (a deletion that a back had yet to do) would make the stop unclean: once more. */
+    bool is_behind = item->result == PORT_OK && broker->has_entries_since_checkpoint;
+    if ((broker->is_last_checkpoint && !is_behind) || broker->is_disk_failed) {
         close_backs(broker, out);
         return;
     }
@@ -879,10 +883,11 @@ void start_begin(struct broker *broker, struct port_out *out)
     if (is_first(broker)) { journal_start(broker->journal, out); }
 }
 
-/* This front has no connection left, and no part of a request of it is with a back. */
+/* This front has no connection and no request left: what a client that is gone asked of the controller has been done, too. */
 void start_drained_if_done(struct broker *broker, struct port_out *out)
 {
-    if (!broker->is_conn_stopped || broker->is_drained || broker->parts_asked > 0) { return; }
+    if (!broker->is_conn_stopped || broker->is_drained || broker->requests.taken_count > 0) { return; }
+    CHECK(broker->parts_asked == 0);
     broker->is_drained = true;
     to_shard(broker, 0, MSG_DRAINED, out);
 }
