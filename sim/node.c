@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-void node_init(struct node *node, uint32_t step_max)
+void node_init(struct node *node, uint32_t step_max, uint64_t journal_bytes)
 {
     struct broker_config *config = &node->config;
     broker_config_default(config);
@@ -20,8 +20,8 @@ void node_init(struct node *node, uint32_t step_max)
     config->partitions_max = 256;
     config->producers_max = 64;
     config->request_bytes_max = 1 << 20;
-    config->journal_bytes_max = 1 << 20;
-    config->journal_file_bytes = 128 << 10;
+    config->journal_bytes_max = journal_bytes;
+    config->journal_file_bytes = 64 << 10;
     config->inline_bytes_max = 4 << 10;
     config->decompressed_bytes_max = 1 << 20;
     config->step_max = step_max;

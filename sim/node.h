@@ -18,8 +18,8 @@ struct node {
     struct broker_config config; /* shard, shards, seed and the listener's address are set at each boot */
 };
 
-/* Small limits, so that runs meet them. `step_max`: items of work per step. */
-void node_init(struct node *node, uint32_t step_max);
+/* Small limits, so that runs meet them. `step_max`: items of work per step. `journal_bytes`: 512 KiB at least. */
+void node_init(struct node *node, uint32_t step_max, uint64_t journal_bytes);
 
 /* For world_add_node, with a struct node as the context. */
 extern const struct world_machine node_machine;

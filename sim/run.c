@@ -35,9 +35,10 @@ void base_panic_host(const char *file, int line, const char *what)
 }
 
 static const char *const branch_names[RUN_BRANCH_COUNT] = {
-    "crash_in_boot",  "crash_in_recovery", "crash_in_loading", "crash_in_service", "crash_in_stop", "start_empty",
-    "start_clean",    "start_dirty",       "tail_cut",         "bytes_replayed",   "states_read",   "checkpoint",
-    "journal_rolled", "journal_trimmed",   "large_run",        "segment_rolled",   "disk_failed",   "start_refused",
+    "crash_in_boot",       "crash_in_recovery", "crash_in_loading", "crash_in_service", "crash_in_stop",
+    "crash_in_checkpoint", "start_empty",       "start_clean",      "start_dirty",      "tail_cut",
+    "bytes_replayed",      "states_read",       "checkpoint",       "journal_rolled",   "journal_trimmed",
+    "large_run",           "segment_rolled",    "disk_failed",      "start_refused",
 };
 const char *run_branch_name(enum run_branch branch) { return branch_names[branch]; }
 
@@ -198,6 +199,18 @@ static void schedule_crashes(struct run *run)
         }
         run->crash_end_ns = base_max_u64(run->crash_end_ns, back_ns);
     }
+}
+
+void run__crash_checkpoint(struct run *run)
+{
+    uint64_t now_ns = world_now(run->world);
+    bool is_wanted = run->shape.checkpoint_crashes > 0 && now_ns < run->crash_end_ns;
+    if (!is_wanted || !base_prng_chance(&run->prng, 1, 2)) { return; }
+    run->shape.checkpoint_crashes -= 1;
+    uint64_t within_ns = base_prng_chance(&run->prng, 1, 2) ? 3 * WORLD_MS : 30 * WORLD_MS;
+    uint64_t at_ns = now_ns + 1 + base_prng_below(&run->prng, within_ns);
+    world_at(run->world, at_ns, crash_now, run);
+    world_at(run->world, at_ns + 1 + base_prng_below(&run->prng, 200 * WORLD_MS), restart_now, run);
 }
 
 /* A disk that failed is off line until a restart: the operator's part. */
@@ -372,7 +385,7 @@ static void begin(struct run *run, const struct world_knobs *knobs)
     run->stream = check_stream_create(&run->report);
     run->cast = (struct actor_cast){
         .world = run->world, .history = &run->history, .port = NODE_PORT, .context = run, .on_read = on_read};
-    node_init(&run->node, (uint32_t)run->shape.step_max);
+    node_init(&run->node, (uint32_t)run->shape.step_max, (uint64_t)run->shape.journal_bytes);
     run__observe(run);
     run->cast.broker = world_add_node(run->world, &(struct world_node_spec){.machine = &node_machine,
                                                                             .context = &run->node,
@@ -401,6 +414,7 @@ static void end(struct run *run)
         const struct check_stream_counts *counts = check_stream_counts(run->stream);
         memcpy(result->answers, counts->answers, sizeof result->answers);
         result->acks_judged = counts->acks_judged;
+        result->branches[RUN_LARGE_RUN] = counts->rows_large;
         check_stream_destroy(run->stream);
     }
     history_free(&run->history);

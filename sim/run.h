@@ -43,16 +43,17 @@ enum run_branch { /* what a start or an end met: the broker's recovery */
                   RUN_CRASH_IN_LOADING,
                   RUN_CRASH_IN_SERVICE,
                   RUN_CRASH_IN_STOP,
-                  RUN_START_EMPTY, /* nothing there yet */
-                  RUN_START_CLEAN, /* after a clean stop */
+                  RUN_CRASH_IN_CHECKPOINT, /* one was being written, in service or at a stop; counted besides those above */
+                  RUN_START_EMPTY,         /* nothing there yet */
+                  RUN_START_CLEAN,         /* after a clean stop */
                   RUN_START_DIRTY,
                   RUN_TAIL_CUT,        /* a segment was truncated while recovering */
                   RUN_BYTES_REPLAYED,  /* bytes were written into a segment while recovering */
-                  RUN_STATES_READ,     /* a checkpoint was read */
-                  RUN_CHECKPOINT,      /* a checkpoint was written while serving */
+                  RUN_STATES_READ,     /* a start read a checkpoint that had states */
+                  RUN_CHECKPOINT,      /* a checkpoint was written, and no stop asked for it */
                   RUN_JOURNAL_ROLLED,  /* a journal file was begun while serving */
-                  RUN_JOURNAL_TRIMMED, /* one was dropped */
-                  RUN_LARGE_RUN,       /* a segment was synced in its own file */
+                  RUN_JOURNAL_TRIMMED, /* one was dropped, or renamed to be used again */
+                  RUN_LARGE_RUN,       /* a row of the journal names a run that was synced in its own segment */
                   RUN_SEGMENT_ROLLED,
                   RUN_DISK_FAILED,   /* off line until a restart */
                   RUN_START_REFUSED, /* a start ended in STOPPED */

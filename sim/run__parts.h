@@ -16,7 +16,9 @@
 
 struct run_shape { /* drawn from the seed; each may be set */
     int64_t shards, step_max, topics, partitions_max, producers, consumers, rudes;
-    int64_t records, value_bytes_max, pause_max_ms, crashes, load_ms, segment_bytes, io_errors, clean_stop;
+    int64_t records, value_bytes_max, pause_max_ms, crashes, load_ms, segment_bytes, journal_bytes, io_errors,
+        clean_stop;
+    int64_t checkpoint_crashes;
 };
 
 struct run {
@@ -42,12 +44,16 @@ struct run {
     bool has_looked[WORLD_SHARDS_MAX]; /* at its logs, since */
     bool is_recovered;
     bool was_clean;
+    bool is_checkpointing; /* one is being written into checkpoint_file */
+    struct port_file checkpoint_file;
     uint64_t broker_events;
 };
 
 void run__shape_draw(struct run *run, struct world_knobs *knobs);
 void run__add_actors(struct run *run);
 void run__observe(struct run *run);
+/* A checkpoint has been begun: perhaps it is not going to end. */
+void run__crash_checkpoint(struct run *run);
 void run__fail(struct run *run, const char *id, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

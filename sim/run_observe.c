@@ -21,6 +21,29 @@ static void on_event(void *context, uint32_t node, uint32_t shard, const struct 
 
 static bool is_serving(const struct run *run, uint32_t shard) { return run->states[shard] >= BROKER_SERVING; }
 
+/* From its open until its close, by when it and its name are synced. */
+static void note_checkpoint(struct run *run, const struct port_effect *effect)
+{
+    bool is_create = effect->kind == PORT_OPEN && (effect->flags & PORT_OPEN_CREATE) != 0;
+    if (is_create && has_part(effect->path, "weir-journal/checkpoint-")) {
+        run->is_checkpointing = true;
+        run->checkpoint_file = effect->file;
+        run__crash_checkpoint(run);
+    }
+    if (!run->is_checkpointing || effect->kind != PORT_CLOSE_FILE) { return; }
+    if (effect->file.slot != run->checkpoint_file.slot || effect->file.shard != run->checkpoint_file.shard) { return; }
+    run->is_checkpointing = false;
+    bool is_asked_by_stop = run->states[0] < BROKER_LOADING || run->states[0] > BROKER_SERVING;
+    if (!is_asked_by_stop) { run->result->branches[RUN_CHECKPOINT] += 1; }
+}
+
+/* The broker says what it has read. */
+static void note_words(struct run *run, const struct port_effect *effect)
+{
+    if (!has_part(effect->path, "journal read: states=")) { return; }
+    if (!has_part(effect->path, "states=0 ")) { run->result->branches[RUN_STATES_READ] += 1; }
+}
+
 static void note_disk_effect(struct run *run, uint32_t shard, const struct port_effect *effect)
 {
     uint64_t *branches = run->result->branches;
@@ -31,8 +54,10 @@ static void note_disk_effect(struct run *run, uint32_t shard, const struct port_
         if (is_create && is_log && !has_part(effect->path, "/00000000000000000000.log")) {
             branches[RUN_SEGMENT_ROLLED] += 1;
         }
-        if (is_create && is_journal && has_part(effect->path, ".wj")) { branches[RUN_JOURNAL_ROLLED] += 1; }
-        if (effect->kind == PORT_UNLINK && is_journal) { branches[RUN_JOURNAL_TRIMMED] += 1; }
+        bool is_checkpoint = is_journal && has_part(effect->path, "/checkpoint-");
+        if (is_create && is_journal && !is_checkpoint) { branches[RUN_JOURNAL_ROLLED] += 1; }
+        bool is_gone = effect->kind == PORT_UNLINK || effect->kind == PORT_RENAME;
+        if (is_gone && is_journal) { branches[RUN_JOURNAL_TRIMMED] += 1; }
         return;
     }
     if (effect->kind == PORT_TRUNCATE) { branches[RUN_TAIL_CUT] += 1; }
@@ -51,6 +76,8 @@ static void on_effect(void *context, uint32_t node, uint32_t shard, const struct
     struct run *run = context;
     if (node != run->cast.broker) { return; }
     if (effect->kind == PORT_READY) { now_serves(run, shard); }
+    if (effect->kind == PORT_LOG) { note_words(run, effect); }
+    note_checkpoint(run, effect);
     note_disk_effect(run, shard, effect);
     check_stream_effect(run->stream, shard, effect);
 }
@@ -123,6 +150,8 @@ static void on_crash(void *context, uint32_t node, enum world_crash kind)
     };
     run->result->branches[branches[run->states[0]]] += 1;
     run->result->crashes += 1;
+    if (run->is_checkpointing) { run->result->branches[RUN_CRASH_IN_CHECKPOINT] += 1; }
+    run->is_checkpointing = false;
     run->was_clean = false;
     check_stream_crash(run->stream, kind == WORLD_POWER ? CHECK_POWER : CHECK_PROCESS);
     struct history_op op = history_op_init(HISTORY_NOTE, "", world_now(run->world));
@@ -136,6 +165,7 @@ static void on_stopped(void *context, uint32_t node)
     struct run *run = context;
     if (node != run->cast.broker) { return; }
     run->was_clean = run->is_recovered;
+    run->is_checkpointing = false;
     check_stream_crash(run->stream, CHECK_STOPPED);
 }
 

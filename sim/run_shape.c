@@ -24,6 +24,8 @@ static const struct {
     {"crashes", offsetof(struct run_shape, crashes)},
     {"load_ms", offsetof(struct run_shape, load_ms)},
     {"segment_bytes", offsetof(struct run_shape, segment_bytes)},
+    {"journal_bytes", offsetof(struct run_shape, journal_bytes)},
+    {"checkpoint_crashes", offsetof(struct run_shape, checkpoint_crashes)},
     {"io_errors", offsetof(struct run_shape, io_errors)},
     {"clean_stop", offsetof(struct run_shape, clean_stop)},
 };
@@ -77,6 +79,8 @@ void run__shape_draw(struct run *run, struct world_knobs *knobs)
         .crashes = draw(run, 3, 6),
         .load_ms = draw(run, 5000, 9000),
         .segment_bytes = base_prng_chance(&run->prng, 1, 2) ? 0 : draw(run, 14, 64) * 1024,
+        .journal_bytes = draw(run, 8, 16) * (64 << 10),
+        .checkpoint_crashes = draw(run, 0, 2),
         .io_errors = 0,
         .clean_stop = draw(run, 0, 1),
     };
@@ -102,6 +106,7 @@ static void make_topics(struct run *run)
         struct actor_topic *topic = &cast->topics[i];
         topic->is_stable = i == 0 || draw(run, 0, 2) > 0;
         (void)snprintf(topic->name, sizeof topic->name, "%s%" PRIu32, topic->is_stable ? "t" : "x", i); /* short */
+        topic->segment_bytes = (uint32_t)run->shape.segment_bytes;
         topic->partition_count = (int32_t)draw(run, 1, run->shape.partitions_max);
     }
 }

@@ -24,6 +24,7 @@
 
 struct actor_topic {
     char name[24];
+    uint32_t segment_bytes; /* about; 0: as large as they come */
     int32_t partition_count;
     uint32_t incarnation; /* how often its creation was asked for */
     bool is_stable;       /* created once, never deleted */

@@ -36,6 +36,27 @@ static struct history_op op_of(const struct actor *actor, enum history_kind kind
     return op;
 }
 
+/* Kafka's least segment.bytes is 1 MiB: smaller segments come of an index that is soon full. It has an entry for about
+ * INDEX_STRIDE bytes of records, and room for an entry of the larger of the two, which takes 12. */
+#define INDEX_INTERVAL 1024
+#define INDEX_STRIDE   2560
+struct segment_configs {
+    struct kafka_create_topics_request_creatable_topic_config items[2];
+    char interval[12], bytes[12];
+};
+
+static void small_segments(struct segment_configs *configs, uint32_t segment_bytes)
+{
+    for (int i = 0; i < 2; i++) { kafka_create_topics_request_creatable_topic_config_init(&configs->items[i]); }
+    (void)snprintf(configs->interval, sizeof configs->interval, "%d", INDEX_INTERVAL); /* short */
+    (void)snprintf(configs->bytes, sizeof configs->bytes, "%u",
+                   (segment_bytes / INDEX_STRIDE + 2) % 100000u * 12u); /* short */
+    configs->items[0].name = kafka_text_words("index.interval.bytes");
+    configs->items[0].value = kafka_text_words(configs->interval);
+    configs->items[1].name = kafka_text_words("segment.index.bytes");
+    configs->items[1].value = kafka_text_words(configs->bytes);
+}
+
 static bool ask_create(struct actor *actor, uint32_t at)
 {
     struct actor_topic *topic = &actor->spec->cast->topics[at];
@@ -46,6 +67,10 @@ static bool ask_create(struct actor *actor, uint32_t at)
     wanted.name = kafka_text_words(topic->name);
     wanted.num_partitions = topic->partition_count;
     wanted.replication_factor = 1;
+    struct segment_configs configs;
+    small_segments(&configs, topic->segment_bytes);
+    wanted.configs = configs.items;
+    wanted.configs_count = topic->segment_bytes == 0 ? 0 : 2;
     struct kafka_create_topics_request request;
     kafka_create_topics_request_init(&request);
     request.topics = &wanted;
@@ -246,7 +271,7 @@ void actor__administer(struct actor *actor)
     const struct actor_cast *cast = actor->spec->cast;
     if (actor->outstanding > 0) { return; }
     if (actor->probes > 0 && actor->stage < 3) { /* connections may be dead without knowing it: this tells */
-        (void)actor__ask_topic(actor, 0, false);  /* no room: then what comes next has none either */
+        (void)actor__ask_topic(actor, 0, false); /* no room: then what comes next has none either */
         actor->stage += 1;
         return;
     }

@@ -58,6 +58,7 @@ struct check_stream_counts {
     uint64_t answers[CHECK_APIS]; /* by api key */
     uint64_t acks_judged;         /* partitions of Produce answers that I19 was asked about */
     uint64_t rows;                /* journal rows seen */
+    uint64_t rows_large;          /* of runs whose bytes are in their segment alone */
     uint64_t syncs_failed;
     uint64_t errors; /* that the disk gave */
 };

@@ -199,6 +199,7 @@ static void take_row(struct check_stream *stream, uint32_t group, const uint8_t 
                                                       .group = group};
     stream->counts.rows += 1;
     if (kind == KIND_RUN && row[ROW_HAS_BYTES_AT] == 0) {
+        stream->counts.rows_large += 1;
         uint64_t from = base_get_u64(row + ROW_POSITION_AT);
         judge_segment(stream, log, (int64_t)base_get_u64(row + ROW_SEGMENT_AT), from,
                       from + base_get_u64(row + ROW_SIZE_AT));
