@@ -70,7 +70,8 @@ static bool run_until(struct run *run, bool (*is_done)(struct run *run), uint64_
     while (!is_broken(run)) {
         if (is_done(run)) { return true; }
         if (world_now(run->world) >= end_ns) { return false; }
-        (void)world_run(run->world, world_now(run->world) + 50 * WORLD_MS); /* is_broken looks */
+        bool is_idle = !world_run(run->world, world_now(run->world) + 50 * WORLD_MS);
+        if (is_idle && !is_broken(run)) { return is_done(run); } /* nothing is left that could happen */
     }
     return false;
 }
