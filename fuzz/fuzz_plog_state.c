@@ -1,8 +1,9 @@
 /* fuzz_plog_state.c: any state blocks and any journalled runs and changes: recovery ends, within bounds, and the log then works.
  *
  * Input   a first byte that steers (bits 0, 1: the bound of a step; bit 2: files answer with what the input holds, else with
- *         zeros), then operations: an opcode and its arguments. 0: a state block (length, bytes; magic, version and sum are put
- *         right, so that the fuzzer need not find them). 1: a run. 2: a change. 3: the journal lost entries.
+ *         zeros; bit 3: the directory is another's), then operations: an opcode and its arguments. 0: a state block (length,
+ *         bytes; magic, version and sum are put right, so that the fuzzer need not find them). 1: a run. 2: a change. 3: the
+ *         journal lost entries.
  * Checks  the room's own (is_check_slow); the number of effects is bounded; afterwards a log takes a batch and gives it back.
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -34,7 +35,9 @@ struct world {
     struct port_effect pending[PENDING_MAX];
     uint32_t first;
     uint32_t count;
-    bool is_talking; /* files answer from the input */
+    bool is_talking;      /* files answer from the input */
+    bool is_ours;         /* the directory says that it is the log's */
+    bool is_metadata[16]; /* by slot: partition.metadata */
     bool wants;
     bool is_replayed;
     bool is_recovered;
@@ -70,6 +73,11 @@ static struct base_slice take_bytes(struct input *input, size_t size)
     return bytes;
 }
 
+static struct base_part part_of(uint64_t index)
+{
+    return (struct base_part){.topic = {.b = {1}}, .index = (int32_t)(index % 3)};
+}
+
 static void settle(struct world *world)
 {
     for (;;) {
@@ -98,9 +106,21 @@ static void settle(struct world *world)
 static void carry_out(struct world *world, const struct port_effect *effect, struct port_event *event)
 {
     uint64_t dice = world->is_talking ? take(&world->input, 1) : 0;
+    bool *is_metadata = &world->is_metadata[effect->file.slot % 16];
     if (effect->kind == PORT_OPEN) {
+        *is_metadata =
+            effect->path.size_bytes > 9 && memcmp(effect->path.at + effect->path.size_bytes - 9, ".metadata", 9) == 0;
         event->done.count = world->is_talking ? take(&world->input, 3) : 0;
         if (dice == 255) { event->done.rc = PORT_MISSING; }
+    } else if (effect->kind == PORT_READ && *is_metadata && world->is_ours) {
+        struct base_text text;
+        base_text_init(&text, (char *)effect->buffer, (size_t)effect->size_bytes);
+        if (effect->position_bytes == 0) {
+            base_text_add(&text, "version: 0\ntopic_id: ");
+            base_text_add_uuid(&text, part_of(0).topic);
+            base_text_add(&text, "\n");
+        }
+        event->done.count = text.used_bytes;
     } else if (effect->kind == PORT_READ) {
         struct base_slice bytes = {NULL, 0};
         if (world->is_talking) {
@@ -160,11 +180,6 @@ static void give_state(struct world *world)
     if (plog_restore(world->plog, base_slice_of(state, size), 1, &world->out) == BASE_OK) { must(rc == BASE_OK); }
     settle(world);
     free(state);
-}
-
-static struct base_part part_of(uint64_t index)
-{
-    return (struct base_part){.topic = {.b = {1}}, .index = (int32_t)(index % 3)};
 }
 
 static void give_run(struct world *world, bool is_change)
@@ -280,6 +295,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
          BASE_OK);
     must(plog_create(&arena, pages, &config, &world->plog) == BASE_OK);
     world->is_talking = (data[0] & 4) != 0;
+    world->is_ours = (data[0] & 8) == 0;
     world->input = (struct input){.at = data + 1, .left = size - 1};
     world->out.effects = world->effects;
     world->out.effects_max = EFFECTS_MAX;
