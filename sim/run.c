@@ -63,12 +63,19 @@ static bool is_broken(struct run *run)
     return run->is_failed;
 }
 
+static bool producers_are_finished(struct run *run);
+static bool broker_is_stopped(struct run *run);
+
 /* Runs until `is_done` or for `limit_ns`. False: it never was. */
 static bool run_until(struct run *run, bool (*is_done)(struct run *run), uint64_t limit_ns)
 {
     uint64_t end_ns = world_now(run->world) + limit_ns;
     while (!is_broken(run)) {
         if (is_done(run)) { return true; }
+        bool may_rest = is_done == producers_are_finished || is_done == broker_is_stopped;
+        if (!may_rest && world_node_state(run->world, run->cast.broker) == WORLD_STOPPED) {
+            world_restart(run->world, run->cast.broker); /* a stop that was asked for before the calm has come true */
+        }
         if (world_now(run->world) >= end_ns) { return false; }
         bool is_idle = !world_run(run->world, world_now(run->world) + 50 * WORLD_MS);
         if (is_idle && !is_broken(run)) { return is_done(run); } /* nothing is left that could happen */
