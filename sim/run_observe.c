@@ -64,24 +64,6 @@ static void note_disk_effect(struct run *run, uint32_t shard, const struct port_
     if (effect->kind == PORT_WRITE && effect->token >> 56 == 0x50) { branches[RUN_BYTES_REPLAYED] += 1; }
 }
 
-/* Shards but the first never say so in their view. */
-static void now_serves(struct run *run, uint32_t shard)
-{
-    run->is_ready[shard] = true;
-    run->states[shard] = BROKER_SERVING;
-}
-
-static void on_effect(void *context, uint32_t node, uint32_t shard, const struct port_effect *effect)
-{
-    struct run *run = context;
-    if (node != run->cast.broker) { return; }
-    if (effect->kind == PORT_READY) { now_serves(run, shard); }
-    if (effect->kind == PORT_LOG) { note_words(run, effect); }
-    note_checkpoint(run, effect);
-    note_disk_effect(run, shard, effect);
-    check_stream_effect(run->stream, shard, effect);
-}
-
 static void look_at_logs(struct run *run, uint32_t shard, const struct broker *broker)
 {
     run->has_looked[shard] = true;
@@ -93,8 +75,41 @@ static void look_at_logs(struct run *run, uint32_t shard, const struct broker *b
                                 .offset_end = view.offset_end,
                                 .watermark = view.watermark,
                                 .is_failed = view.is_failed || view.is_damaged};
-        check_stream_log(run->stream, &log, is_serving(run, shard));
+        check_stream_log(run->stream, &log, true);
     }
+}
+
+/* Before the first shard takes clients: then every shard has recovered, and nobody has appended to any. */
+static void look_at_all(struct run *run)
+{
+    for (uint32_t i = 0; i < (uint32_t)run->shape.shards; i++) {
+        if (run->is_ready[i]) { return; }
+    }
+    for (uint32_t i = 0; i < (uint32_t)run->shape.shards; i++) {
+        const struct broker *broker = world_machine_at(run->world, run->cast.broker, i);
+        if (broker != NULL) { look_at_logs(run, i, broker); }
+    }
+}
+
+/* Shards but the first never say so in their view. */
+static void now_serves(struct run *run, uint32_t shard)
+{
+    run->is_ready[shard] = true;
+    run->states[shard] = BROKER_SERVING;
+}
+
+static void on_effect(void *context, uint32_t node, uint32_t shard, const struct port_effect *effect)
+{
+    struct run *run = context;
+    if (node != run->cast.broker) { return; }
+    if (effect->kind == PORT_READY) {
+        look_at_all(run);
+        now_serves(run, shard);
+    }
+    if (effect->kind == PORT_LOG) { note_words(run, effect); }
+    note_checkpoint(run, effect);
+    note_disk_effect(run, shard, effect);
+    check_stream_effect(run->stream, shard, effect);
 }
 
 static void on_step(void *context, uint32_t node, uint32_t shard, const struct port_out *out, const void *machine)
