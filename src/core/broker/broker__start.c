@@ -749,13 +749,25 @@ static void on_damage(struct broker *broker, const struct journal_out *item, str
     message_to_all(broker, &message, out);
 }
 
+/* The checkpoint that is being written will never have all states: it ends, and does not count. */
+static void checkpoint_abandon(struct broker *broker, struct port_out *out)
+{
+    if (!broker->is_checkpointing || broker->states_due == 0) { return; }
+    broker->states_due = 0;
+    struct port_message waiting;
+    while (ring_pop(&broker->states_waiting, &waiting)) { to_shard(broker, waiting.from, MSG_STATE_TAKEN, out); }
+    journal_checkpoint_end(broker->journal, false, out); /* the journal has failed: it keeps the one before */
+}
+
 static void disk_failed(struct broker *broker, struct port_out *out)
 {
     if (broker->is_disk_failed) { return; }
     broker->is_disk_failed = true;
     log_words(out, PORT_ERROR,
               "a write or sync of the log directory failed: it is off line until a restart; reads of it fail too", "");
+    journal_fail(broker->journal, PORT_IO, out);
     to_every_shard(broker, MSG_DISK_FAILED, out);
+    checkpoint_abandon(broker, out);
 }
 
 static void checkpoint_begin(struct broker *broker, struct port_out *out)
@@ -800,6 +812,10 @@ static void on_checkpointed(struct broker *broker, const struct journal_out *ite
 
 static void add_state(struct broker *broker, const struct port_message *message, struct port_out *out)
 {
+    if (broker->states_due == 0) { /* abandoned meanwhile */
+        to_shard(broker, message->from, MSG_STATE_TAKEN, out);
+        return;
+    }
     struct base_slice state = base_slice_of(message->lent, (size_t)message->lent_bytes);
     if (journal_checkpoint_add(broker->journal, state, (uint64_t)message->from + 1, out) != BASE_OK) {
         ring_push(&broker->states_waiting, message); /* one a shard at most */
@@ -917,7 +933,7 @@ void start_message(struct broker *broker, const struct port_message *message, st
     case MSG_SERVING: on_serving(broker, message, out); return;
     case MSG_STATE: add_state(broker, message, out); return;
     case MSG_STATES_END:
-        CHECK(broker->states_due > 0);
+        if (broker->states_due == 0) { return; } /* abandoned meanwhile */
         broker->states_due -= 1;
         if (broker->states_due == 0) { journal_checkpoint_end(broker->journal, broker->is_last_checkpoint, out); }
         return;

@@ -109,6 +109,12 @@ void journal__fail(struct journal *journal, enum port_rc rc)
     journal->is_failed_due = true;
 }
 
+void journal_fail(struct journal *journal, enum port_rc rc, struct port_out *out)
+{
+    journal__fail(journal, rc);
+    out->wants_turn = true;
+}
+
 void journal__skip_pieces(struct port_piece *pieces, uint32_t *first, uint32_t count, uint64_t bytes)
 {
     while (bytes > 0) {

@@ -129,6 +129,8 @@ void journal_done(struct journal *journal, const struct port_event *event,
 void journal_turn(struct journal *journal, const struct port_event *event, struct port_out *out);
 /* When it wants a journal_turn even if nothing happens: a retry after a full disk. UINT64_MAX: never. */
 uint64_t journal_next_alarm_ns(const struct journal *journal);
+/* Its disk failed elsewhere (a sync of another file): off line as if a sync of its own had failed. No-op when it is already. */
+void journal_fail(struct journal *journal, enum port_rc rc, struct port_out *out);
 /* Takes no more; what waits is written and synced (or fails, when the disk is full), a checkpoint that was begun is waited for until
  * its owner ends it, files are closed, then JOURNAL_OUT_STOPPED. */
 void journal_stop(struct journal *journal, struct port_out *out);
