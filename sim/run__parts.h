@@ -18,7 +18,7 @@ struct run_shape { /* drawn from the seed; each may be set */
     int64_t shards, step_max, topics, partitions_max, producers, consumers, rudes;
     int64_t records, value_bytes_max, pause_max_ms, crashes, load_ms, segment_bytes, journal_bytes, io_errors,
         clean_stop;
-    int64_t checkpoint_crashes;
+    int64_t checkpoint_crashes, sync_errors;
 };
 
 struct run {

@@ -7,6 +7,8 @@
 #include <inttypes.h>
 #include <stddef.h>
 
+#define SYNC_ERRORS_PPM 2000
+
 static const struct {
     const char *name;
     size_t at;
@@ -26,6 +28,7 @@ static const struct {
     {"segment_bytes", offsetof(struct run_shape, segment_bytes)},
     {"journal_bytes", offsetof(struct run_shape, journal_bytes)},
     {"checkpoint_crashes", offsetof(struct run_shape, checkpoint_crashes)},
+    {"sync_errors", offsetof(struct run_shape, sync_errors)},
     {"io_errors", offsetof(struct run_shape, io_errors)},
     {"clean_stop", offsetof(struct run_shape, clean_stop)},
 };
@@ -53,13 +56,14 @@ static int64_t draw(struct run *run, int64_t from, int64_t to)
     return from + (int64_t)base_prng_below(&run->prng, (uint64_t)(to - from + 1));
 }
 
-/* Errors of the disk that a broker may answer by going off line. */
-static void without_io_errors(struct world_knobs *knobs)
+/* Errors of the disk that a broker may answer by going off line. Failed syncs alone are part of every swarm. */
+static void without_io_errors(struct world_knobs *knobs, bool has_syncs)
 {
     static const enum world_fault faults[] = {WORLD_DISK_EIO_READ, WORLD_DISK_EIO_WRITE, WORLD_DISK_EIO_SYNC,
                                               WORLD_DISK_EIO_BACK, WORLD_DISK_EIO_NAME,  WORLD_DISK_EIO_LIST,
                                               WORLD_DISK_NO_SPACE, WORLD_DISK_NO_HANDLES};
     for (size_t i = 0; i < BASE_ARRAY_COUNT(faults); i++) { knobs->rate_ppm[faults[i]] = 0; }
+    if (has_syncs) { knobs->rate_ppm[WORLD_DISK_EIO_SYNC] = SYNC_ERRORS_PPM; }
 }
 
 void run__shape_draw(struct run *run, struct world_knobs *knobs)
@@ -81,6 +85,7 @@ void run__shape_draw(struct run *run, struct world_knobs *knobs)
         .segment_bytes = base_prng_chance(&run->prng, 1, 2) ? 0 : draw(run, 14, 64) * 1024,
         .journal_bytes = draw(run, 8, 16) * (64 << 10),
         .checkpoint_crashes = draw(run, 0, 2),
+        .sync_errors = base_prng_chance(&run->prng, 1, 5) ? 1 : 0,
         .io_errors = 0,
         .clean_stop = draw(run, 0, 1),
     };
@@ -90,7 +95,7 @@ void run__shape_draw(struct run *run, struct world_knobs *knobs)
         int64_t *at = shape_at(&run->shape, config->sets[i].name);
         if (at != NULL) { *at = config->sets[i].value; }
     }
-    if (run->shape.io_errors == 0) { without_io_errors(knobs); }
+    if (run->shape.io_errors == 0) { without_io_errors(knobs, run->shape.sync_errors != 0); }
     for (uint32_t i = 0; i < config->set_count; i++) {
         if (shape_at(&run->shape, config->sets[i].name) != NULL) { continue; }
         bool is_known = world_knobs_set(knobs, config->sets[i].name, config->sets[i].value);

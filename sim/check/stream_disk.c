@@ -258,6 +258,22 @@ static void advance(struct check_stream *stream)
 
 /* ---- writes and syncs ---- */
 
+/* What a failed sync left in doubt is written anew: that write needs its own sync, and the old bytes are of no account. */
+static void forget_poisoned(struct check_stream *stream, uint32_t path, uint64_t from, uint64_t to)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < stream->write_count; i++) {
+        struct stream_write write = stream->writes[i];
+        if (write.path == path && write.state == WRITE_POISONED) {
+            if (write.from >= from && write.from < to) { write.from = base_min_u64(to, write.to); }
+            if (write.to > from && write.to <= to) { write.to = base_max_u64(from, write.from); }
+            if (write.from >= write.to) { continue; }
+        }
+        stream->writes[kept++] = write;
+    }
+    stream->write_count = kept;
+}
+
 static void asked_write(struct check_stream *stream, const struct port_effect *effect)
 {
     uint32_t path = path_of(stream, effect->file);
@@ -265,6 +281,7 @@ static void asked_write(struct check_stream *stream, const struct port_effect *e
     uint64_t size_bytes = 0;
     for (uint32_t i = 0; i < effect->piece_count; i++) { size_bytes += effect->pieces[i].size_bytes; }
     uint64_t to = effect->position_bytes + size_bytes;
+    forget_poisoned(stream, path, effect->position_bytes, to);
     stream->writes = stream__grow(stream->writes, stream->write_count, &stream->write_room, sizeof *stream->writes);
     if (strstr(stream->paths[path].name == NULL ? "" : stream->paths[path].name, ".log") != NULL) {
         note_batches(&stream->paths[path], effect);

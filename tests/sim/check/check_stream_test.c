@@ -232,6 +232,26 @@ static void a_row_before_its_segment_is_synced_is_I19(void **state)
     expect_only(f, "I19");
 }
 
+static void what_is_written_anew_after_a_failed_sync_is_synced_by_the_next(void **state)
+{
+    (void)state;
+    struct fixture *f = given();
+    open_file(f, journal_file, "weir-journal/0000000000.wj");
+    open_file(f, segment_file, "t-0/00000000000000000000.log");
+    see_log(f, 0, 0);
+    uint8_t bytes[100] = {0};
+    struct port_piece piece = {.at = bytes, .size_bytes = sizeof bytes};
+    for (int i = 0; i < 2; i++) {
+        uint64_t write =
+            ask(f, (struct port_effect){.kind = PORT_WRITE, .file = segment_file, .pieces = &piece, .piece_count = 1});
+        done(f, PORT_WRITE, segment_file, write, PORT_OK, sizeof bytes);
+        uint64_t sync = sync_file(f, segment_file);
+        done(f, PORT_SYNC, segment_file, sync, i == 0 ? PORT_IO : PORT_OK, 0);
+    }
+    (void)write_run(f, 0, 5, false, 1); /* only the row matters */
+    assert_int_equal(f->report.count, 0);
+}
+
 static void a_watermark_past_what_is_synced_is_I3(void **state)
 {
     (void)state;
@@ -321,6 +341,7 @@ int main(void)
         cmocka_unit_test(a_short_write_is_not_synced_whole),
         cmocka_unit_test(a_sync_after_a_failed_one_does_not_count),
         cmocka_unit_test(a_row_before_its_segment_is_synced_is_I19),
+        cmocka_unit_test(what_is_written_anew_after_a_failed_sync_is_synced_by_the_next),
         cmocka_unit_test(a_watermark_past_what_is_synced_is_I3),
         cmocka_unit_test(a_watermark_that_falls_is_I3),
         cmocka_unit_test(a_read_of_what_is_not_synced_is_I4),
