@@ -84,7 +84,8 @@ void plog__segment_doom(struct plog *plog, struct plog__log *log, struct plog__s
     uint32_t slot = plog__segment_slot(plog, segment);
     if (log->mark_segment == slot) { log->mark_segment = PLOG__NONE; }
     plog__hints_forget(log, slot);
-    if (plog__segment_last(log) == segment) { plog__tail_reset(&log->tail); }
+    /* A flush that is under way counts on what it writes; it empties the tail at its end. */
+    if (plog__segment_last(log) == segment && log->flush == PLOG__FLUSH_NONE) { plog__tail_reset(&log->tail); }
     log->size_bytes -= segment->size_bytes;
     base_list_remove(&log->segments, &segment->link);
     base_list_push_back(&log->doomed, &segment->link);

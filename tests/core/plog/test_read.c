@@ -510,6 +510,35 @@ static void retention_by_size_and_time_deletes_whole_old_segments(void **state)
     world_free(world);
 }
 
+/* The whole log is expired: its last segment is doomed while its index is being written, after any number of steps of that. */
+static void an_index_write_of_a_segment_that_retention_takes_ends_well(void **state)
+{
+    (void)state;
+    for (int steps = 0; steps < 40; steps++) {
+        struct world *world = given_world();
+        world->log_config.retention_ms = 1000;
+        world->log_config.index_interval_bytes = 100;
+        struct plog_ref ref = world_log(world, 0, "topic", 0);
+        for (int i = 0; i < 5; i++) {
+            (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100, .timestamp = world->wall_ms});
+            world_run(world);
+        }
+        world->is_journal_held = true;
+        world->is_held = true;
+        world_alarm(world, 300001);
+        world->is_held = false;
+        for (int i = 0; i < steps; i++) { (void)world_step(world); }
+        world->is_journal_held = false;
+        world_journal_sync(world, 1);
+        world_run(world);
+        assert_int_equal(world_view(world, ref).offset_start, 5);
+        uint64_t token = world_append(world, ref, (struct batch_ask){.value_bytes = 100, .timestamp = world->wall_ms});
+        world_run(world);
+        assert_int_equal(world_answer(world, token)->base_offset, 5);
+        world_free(world);
+    }
+}
+
 static void a_record_from_the_future_does_not_defeat_retention(void **state)
 {
     (void)state;
@@ -585,6 +614,7 @@ int main(void)
         cmocka_unit_test(eight_descriptors_serve_a_hundred_logs),
         cmocka_unit_test(out_of_handles_closes_another_file_or_fails_clearly),
         cmocka_unit_test(retention_by_size_and_time_deletes_whole_old_segments),
+        cmocka_unit_test(an_index_write_of_a_segment_that_retention_takes_ends_well),
         cmocka_unit_test(a_record_from_the_future_does_not_defeat_retention),
         cmocka_unit_test(a_wall_clock_that_jumped_ahead_deletes_nothing),
         cmocka_unit_test(epoch_ends_are_as_kafka_answers_them),
