@@ -65,7 +65,8 @@ static bool is_indefinite(int16_t error)
 {
     return error == KAFKA_ERROR_NOT_ENOUGH_REPLICAS_AFTER_APPEND || error == KAFKA_ERROR_REQUEST_TIMED_OUT ||
            error == KAFKA_ERROR_NOT_LEADER_OR_FOLLOWER ||
-           error == KAFKA_ERROR_KAFKA_STORAGE_ERROR; /* its sync failed, maybe; the bytes may come back with a restart */
+           error ==
+               KAFKA_ERROR_KAFKA_STORAGE_ERROR; /* its sync failed, maybe; the bytes may come back with a restart */
 }
 
 static bool is_of_identity(int16_t error)
