@@ -354,6 +354,8 @@ static enum base_rc create_services(struct broker *broker, struct base_arena *ar
 {
     const struct broker_config *config = &broker->config;
     uint32_t runs_max = sizes->back_ops * config->shards;
+    /* A run may bring its segment's birth along; any log may be deleted, or its start moved, all of them at once. */
+    uint64_t waiting_max = 2 * (uint64_t)runs_max + 2 * ((uint64_t)config->partitions_max + 1);
     struct journal_config journal = {.shard = config->shard,
                                      .disk = 0,
                                      .file_slot_first = config->files_max,
@@ -381,7 +383,7 @@ static enum base_rc create_services(struct broker *broker, struct base_arena *ar
         base_pool_create(arena, sizeof(struct control_op), sizes->requests * config->shards, &broker->control_ops) !=
             BASE_OK ||
         base_pool_create(arena, sizeof(struct journal_op), journal.entries_max, &broker->journal_ops) != BASE_OK ||
-        ring_create(arena, power_of_two_at_least(2 * (uint64_t)runs_max), &broker->journal_waiting) != BASE_OK) {
+        ring_create(arena, power_of_two_at_least(waiting_max), &broker->journal_waiting) != BASE_OK) {
         return BASE_FULL;
     }
     return ring_create(arena, power_of_two_at_least(config->shards), &broker->states_waiting);

@@ -31,6 +31,11 @@ struct ring {
     uint32_t tail;
 };
 static inline uint32_t ring_count(const struct ring *ring) { return ring->tail - ring->head; }
+static inline const struct port_message *ring_first(const struct ring *ring)
+{
+    CHECK(ring_count(ring) > 0);
+    return &ring->slots[ring->head & (ring->size - 1)];
+}
 static inline uint32_t ring_room(const struct ring *ring) { return ring->size - ring_count(ring); }
 
 /* ---- the back --------------------------------------------------------------------------------------------------- */
@@ -291,6 +296,7 @@ struct broker {
     struct base_arena register_arena;
     bool is_snapshotting;
     bool is_snapshot_read;
+    uint64_t snapshot_again_ns; /* not before */
     struct controller_cursor snapshot_cursor;
     int64_t snapshot_offset;
     uint64_t snapshot_bytes;
@@ -355,6 +361,7 @@ void produce_written(struct broker *broker, struct request *request, uint32_t in
 void fetch_begin(struct broker *broker, struct request *request, struct port_out *out);
 void fetch_answered(struct broker *broker, struct request *request, struct port_out *out);
 void fetch_woke(struct broker *broker, struct request *request, struct port_out *out);
+void fetch_unwatched(struct broker *broker, struct request *request);
 void fetch_expired(struct broker *broker, struct request *request, struct port_out *out);
 void fetch_stop_waiting(struct broker *broker, struct request *request, struct port_out *out);
 bool fetch_watch(struct broker *broker, struct port_out *out);

@@ -180,7 +180,7 @@ static void on_append(struct broker *broker, const struct port_message *message,
         answer_append(broker, asker, KAFKA_ERROR_NOT_LEADER_OR_FOLLOWER, REC_OK, -1, NULL, out);
         return;
     }
-    struct rec_facts facts;
+    struct rec_facts facts = {.bad_record_index = -1};
     enum rec_verdict verdict = judge(broker, log, base_slice_of(message->lent, (size_t)message->lent_bytes), &facts);
     if (verdict == REC_OK && rec_is_transactional(&facts.batch)) {
         answer_append(broker, asker, KAFKA_ERROR_INVALID_TXN_STATE, REC_OK, -1, NULL, out);
@@ -338,11 +338,14 @@ static uint64_t watch_token(struct asker asker)
     return (uint64_t)asker.shard << 58 | (uint64_t)asker.slot << 32 | asker.generation;
 }
 
-static void woke(struct broker *broker, struct asker asker, struct port_out *out)
+enum woke_why { WOKE_LOOK_NOW = 0, WOKE_NO_ROOM };
+
+static void woke(struct broker *broker, struct asker asker, enum woke_why why, struct port_out *out)
 {
     struct port_message answer;
     message_begin(&answer, asker.shard, MSG_WOKE);
     put_asker(&answer, 0, asker);
+    answer.words[2] = (uint64_t)why;
     message_send(broker, &answer, out);
 }
 
@@ -357,13 +360,13 @@ static void on_watch(struct broker *broker, const struct port_message *message, 
     /* What changed since the front looked is seen here: nothing is missed between the look and the watch. */
     if (log == NULL || view.is_failed || view.watermark > offset) {
         wait_cancel(broker->wait, token);
-        woke(broker, asker, out);
+        woke(broker, asker, WOKE_LOOK_NOW, out);
         return;
     }
     if ((!wait_is_parked(broker->wait, token) && wait_park(broker->wait, token, UINT64_MAX) != BASE_OK) ||
         wait_watch(broker->wait, token, log->ref.slot, offset) != BASE_OK) {
         wait_cancel(broker->wait, token);
-        woke(broker, asker, out); /* no room to wait: it looks again, and answers with what there is */
+        woke(broker, asker, WOKE_NO_ROOM, out);
     }
 }
 
@@ -547,7 +550,7 @@ bool back_poll(struct broker *broker, struct port_out *out)
              (struct asker){.shard = (uint32_t)(token >> 58),
                             .slot = (uint32_t)(token >> 32) & ((1u << 26) - 1),
                             .generation = (uint32_t)token},
-             out);
+             WOKE_LOOK_NOW, out);
         return true;
     }
     return false;

@@ -15,6 +15,8 @@
 
 #define ISOLATION_LEVEL_MAX 1
 #define BUSY_RETRY_NS       (UINT64_C(20) * 1000000)
+/* Kafka's default of fetch.max.bytes. It also keeps an answer far below what its length of 31 bits can say. */
+#define ANSWER_BYTES_MAX    57671680
 
 static const struct kafka_fetch_request *fetch_of(const struct request *request) { return request->decoded; }
 
@@ -23,6 +25,11 @@ static const struct metadata_topic *topic_of(const struct broker *broker, const 
 {
     if (request->version >= 13) { return metadata_topic_by_id(broker->image, data->topic_id); }
     return metadata_topic_by_name(broker->image, kafka_text_slice(data->topic));
+}
+
+static int64_t bytes_max_of(const struct kafka_fetch_request *fetch)
+{
+    return base_min_i64(base_max_i64(fetch->max_bytes, 0), ANSWER_BYTES_MAX);
 }
 
 static bool is_replica(const struct kafka_fetch_request *fetch)
@@ -67,7 +74,7 @@ static void fill_parts(struct broker *broker, struct request *request)
             part->shard = shard_of(broker, part->id);
             part->ask_offset = asked->fetch_offset;
             part->ask_epoch = asked->current_leader_epoch;
-            int64_t bytes_max = base_min_i64(asked->partition_max_bytes, fetch->max_bytes);
+            int64_t bytes_max = base_min_i64(asked->partition_max_bytes, bytes_max_of(fetch));
             part->bytes_max = (uint32_t)base_max_i64(bytes_max, 0);
         }
     }
@@ -154,7 +161,7 @@ static void answer_error(struct broker *broker, struct request *request, int16_t
  * larger than it (KIP-74), so that a client with small limits still moves on. */
 static int64_t share_out(struct request *request)
 {
-    int64_t left = base_max_i64(fetch_of(request)->max_bytes, 0);
+    int64_t left = bytes_max_of(fetch_of(request));
     int64_t found = 0;
     for (uint32_t i = 0; i < request->part_count; i++) {
         struct part *part = &request->parts[i];
@@ -253,6 +260,17 @@ void fetch_woke(struct broker *broker, struct request *request, struct port_out 
     begin_round(broker, request, out);
 }
 
+/* A shard has no room to watch for it: it looks for itself, a little later. */
+void fetch_unwatched(struct broker *broker, struct request *request)
+{
+    CHECK(request->state == REQUEST_PARKED);
+    uint64_t soon_ns = base_deadline_ns(broker->now_ns, BUSY_RETRY_NS);
+    if (request->deadline.key <= soon_ns) { return; }
+    base_heap_remove(&broker->deadlines, &request->deadline);
+    enum base_rc rc = base_heap_insert(&broker->deadlines, &request->deadline, soon_ns);
+    CHECK(rc == BASE_OK); /* it has just left it */
+}
+
 void fetch_expired(struct broker *broker, struct request *request, struct port_out *out)
 {
     request->is_last_round = broker->is_draining || broker->now_ns >= request->deadline_ns; /* else it was busy */
@@ -261,10 +279,15 @@ void fetch_expired(struct broker *broker, struct request *request, struct port_o
 
 void fetch_answered(struct broker *broker, struct request *request, struct port_out *out)
 {
+    if (!conn_is_open(broker->conns, request->conn)) { /* parked, it would stay until its deadline, for nobody */
+        request_answer_none(broker, request, out);
+        return;
+    }
     const struct kafka_fetch_request *fetch = fetch_of(request);
     int64_t found = share_out(request);
+    int64_t enough = base_min_i64(fetch->min_bytes, bytes_max_of(fetch)); /* more is never found */
     bool is_due = request->is_last_round || broker->is_draining || broker->now_ns >= request->deadline_ns;
-    if (found >= fetch->min_bytes || has_error(request) || is_due || request->part_count == 0) {
+    if (found >= enough || has_error(request) || is_due || request->part_count == 0) {
         answer_found(broker, request, out);
         return;
     }

@@ -172,9 +172,11 @@ static bool try_answer(struct broker *broker, struct request *request, struct po
     kafka_writer_init(&writer, request->answer_block, size.memory_bytes);
     struct port_piece one[CONN_PIECES_INLINE];
     struct port_piece *pieces = one;
+    size_t splices_bytes =
+        size.splices_count * (sizeof(struct kafka_splice) + 2 * sizeof *pieces) + sizeof *pieces + 64;
+    if (size.splices_count > 0 && !request_reserve(broker, request, splices_bytes)) { return false; }
+    size_t mark = base_arena_mark(&request->arena);
     if (size.splices_count > 0) {
-        size_t bytes = size.splices_count * (sizeof(struct kafka_splice) + 2 * sizeof *pieces) + sizeof *pieces + 64;
-        if (!request_reserve(broker, request, bytes)) { return false; }
         struct kafka_splice *splices = base_arena_take_array(&request->arena, size.splices_count, sizeof *splices);
         pieces = base_arena_take_array(&request->arena, 2 * (size_t)size.splices_count + 1, sizeof *pieces);
         CHECK(splices != NULL && pieces != NULL);
@@ -186,7 +188,10 @@ static bool try_answer(struct broker *broker, struct request *request, struct po
     uint32_t count = make_pieces(request, &writer, pieces);
     uint64_t cookie = (uint64_t)request_slot(broker, request) + 1;
     rc = conn_answer(broker->conns, request->id, pieces, count, cookie, out);
-    if (rc != BASE_OK) { return false; }
+    if (rc != BASE_OK) {
+        base_arena_reset(&request->arena, mark); /* or each try would take more than the one before */
+        return false;
+    }
     request->state = REQUEST_ANSWERED;
     return true;
 }
@@ -326,6 +331,7 @@ void request_ask(struct broker *broker, struct request *request, struct port_out
     (void)out;
     CHECK(request->parts_open == 0);
     request->state = REQUEST_ISSUING;
+    request->starves_until_ns = 0; /* a Fetch may be here again much later */
     request->part_next = 0;
     base_list_push_back(&broker->issuing, &request->link);
 }
@@ -493,13 +499,6 @@ static void front_drain(struct broker *broker, struct port_out *out)
     broker->is_serving = false;
     broker->is_draining = true;
     broker->state = BROKER_DRAINING;
-    /* Fetches that wait are answered with what there is: their deadline is now. */
-    struct base_heap_item *item;
-    while ((item = base_heap_first(&broker->deadlines)) != NULL && item->key > broker->now_ns) {
-        base_heap_remove(&broker->deadlines, item);
-        enum base_rc rc = base_heap_insert(&broker->deadlines, item, broker->now_ns);
-        CHECK(rc == BASE_OK);
-    }
     conn_stop(broker->conns, CONN_STOP_CLEAN, out);
     broker->drain_deadline_ns = base_deadline_ns(broker->now_ns, broker->config.shutdown_ms * 1000000);
 }
@@ -518,8 +517,13 @@ void front_message(struct broker *broker, const struct port_message *message, st
     case MSG_TIME_DONE: on_part_answer(broker, message, out); return;
     case MSG_WOKE: {
         struct request *request = request_of(broker, get_asker(message, 0));
-        if (request != NULL && request->state == REQUEST_PARKED) { fetch_woke(broker, request, out); }
-        return; /* else it was woken by another partition, or its deadline, before */
+        if (request == NULL || request->state != REQUEST_PARKED) { return; } /* woken before, by something else */
+        if (message->words[2] != 0) {
+            fetch_unwatched(broker, request);
+        } else {
+            fetch_woke(broker, request, out);
+        }
+        return;
     }
     case MSG_CONTROLLED: on_controlled(broker, message, out); return;
     case MSG_SERVE: on_serve(broker, message, out); return;
@@ -568,7 +572,8 @@ static bool retry_starved(struct broker *broker, struct port_out *out)
         topics_controlled(broker, request, out);
         break;
     case RETRY_ANSWER:
-        if (!try_answer(broker, request, out)) { request_starve(broker, request, RETRY_ANSWER); }
+        request->state = REQUEST_WAITING;
+        request_answer_in(broker, request, request->answer, request->answer_version, out);
         break;
     }
     return true;
@@ -586,7 +591,8 @@ bool front_poll(struct broker *broker, struct port_out *out)
 {
     if (retry_starved(broker, out)) { return true; }
     struct base_heap_item *due = base_heap_first(&broker->deadlines);
-    if (due != NULL && due->key <= broker->now_ns) {
+    /* While draining nothing waits any longer: fetches are answered with what there is. */
+    if (due != NULL && (broker->is_draining || due->key <= broker->now_ns)) {
         fetch_expired(broker, BASE_ITEM(due, struct request, deadline), out);
         return true;
     }

@@ -24,7 +24,7 @@ enum message_kind {
     MSG_TIME_DONE, /* 0-1 asker, 2 error, 3 offset, 4 timestamp, 5 leader epoch */
     MSG_WATCH,     /* 5 offset: MSG_WOKE once the watermark is past it; no answer before */
     MSG_UNWATCH,   /* 3-4 asker: no MSG_WOKE is wanted any more (one may be under way) */
-    MSG_WOKE,      /* 0-1 asker */
+    MSG_WOKE,      /* 0-1 asker, 2: there is no room to watch (1), look again a little later */
     /* front asks the controller on shard 0 */
     MSG_CONTROL,    /* lent: struct control_loan -> MSG_CONTROLLED */
     MSG_CONTROLLED, /* 0-1 asker */

@@ -347,7 +347,9 @@ static size_t batch_bytes(const struct controller_record *records, uint32_t coun
     return bytes;
 }
 
-static void append_metadata(struct broker *broker, const struct controller_record *records, uint32_t count,
+/* False: no room, and nothing has changed. */
+MUST_USE
+static bool append_metadata(struct broker *broker, const struct controller_record *records, uint32_t count,
                             struct port_out *out)
 {
     CHECK(!broker->is_metadata_writing);
@@ -376,12 +378,18 @@ static void append_metadata(struct broker *broker, const struct controller_recor
         is_appended = plog_append(broker->plog, broker->metadata_log, &append, out) == BASE_OK;
     }
     broker->is_metadata_writing = is_appended;
-    if (is_appended) { return; }
+    if (is_appended) { return true; }
     if (op != BASE_POOL_NONE) { base_pool_give(&broker->back_ops, op); }
     if (block != NULL) {
         base_pages_give(broker->pages, block);
         *delta = (struct delta){.block = NULL};
     }
+    return false;
+}
+
+static void propose(struct broker *broker, const struct controller_out *item, struct port_out *out)
+{
+    if (append_metadata(broker, item->records, item->records_count, out)) { return; }
     log_words(out, PORT_ERROR, "no memory for a change of the metadata", "");
     controller_failed(broker->controller);
 }
@@ -433,12 +441,14 @@ void metadata_written(struct broker *broker, enum plog_result result, struct por
 
 /* ---- snapshots: the image as records at the end of the log, whose start then moves up to them ------------------------------ */
 
-#define SNAPSHOT_BYTES ((size_t)256 << 10)
+#define SNAPSHOT_BYTES    ((size_t)256 << 10)
+#define SNAPSHOT_RETRY_NS UINT64_C(60000000000) /* what failed for want of room or disk is begun again so much later */
 
 static void snapshot_begin_if_due(struct broker *broker)
 {
     if (broker->is_snapshotting || controller_has_proposal(broker->controller) || broker->applying.is_on) { return; }
-    if (broker->state != BROKER_SERVING) { return; }
+    if (broker->state != BROKER_SERVING || broker->is_disk_failed) { return; }
+    if (broker->now_ns < broker->snapshot_again_ns) { return; }
     struct plog_view view;
     plog_view(broker->plog, broker->metadata_log, &view);
     if (view.size_bytes < 2 * broker->metadata_snapshot_bytes + METADATA_SNAPSHOT_AFTER_BYTES) { return; }
@@ -449,13 +459,20 @@ static void snapshot_begin_if_due(struct broker *broker)
     broker->is_snapshot_read = false;
 }
 
+/* What it has written is the image too, so the log is whole; its start stays where it was. */
+static void snapshot_abandon(struct broker *broker)
+{
+    broker->is_snapshotting = false;
+    broker->snapshot_again_ns = base_deadline_ns(broker->now_ns, SNAPSHOT_RETRY_NS);
+}
+
 /* Gathers the next records of the image into one batch. The image stands still: no proposal is taken meanwhile. */
 static bool snapshot_poll(struct broker *broker, struct port_out *out)
 {
     if (!broker->is_snapshotting || broker->is_metadata_writing || broker->is_snapshot_read) { return false; }
     uint8_t *block = base_pages_take(broker->pages, BASE_CONTROL, SNAPSHOT_BYTES);
     if (block == NULL) {
-        broker->is_snapshotting = false; /* another time */
+        snapshot_abandon(broker);
         return false;
     }
     struct controller_record records[64];
@@ -472,7 +489,7 @@ static bool snapshot_poll(struct broker *broker, struct port_out *out)
         count += 1;
     }
     broker->snapshot_bytes += used_bytes;
-    if (count > 0) { append_metadata(broker, records, count, out); }
+    if (count > 0 && !append_metadata(broker, records, count, out)) { snapshot_abandon(broker); }
     base_pages_give(broker->pages, block);
     if (count == 0) { snapshot_written(broker, PLOG_OK, out); }
     return true;
@@ -481,7 +498,7 @@ static bool snapshot_poll(struct broker *broker, struct port_out *out)
 static void snapshot_written(struct broker *broker, enum plog_result result, struct port_out *out)
 {
     if (result != PLOG_OK) {
-        broker->is_snapshotting = false;
+        snapshot_abandon(broker);
         return;
     }
     if (!broker->is_snapshot_read) { return; } /* the next batch follows */
@@ -586,7 +603,7 @@ static bool controller_step(struct broker *broker, struct port_out *out)
     struct controller_out item;
     if (!controller_poll(broker->controller, &item)) { return false; }
     switch (item.kind) {
-    case CONTROLLER_OUT_PROPOSE: append_metadata(broker, item.records, item.records_count, out); break;
+    case CONTROLLER_OUT_PROPOSE: propose(broker, &item, out); break;
     case CONTROLLER_OUT_ANSWER: on_controller_answer(broker, &item, out); break;
     }
     return true;
@@ -634,7 +651,9 @@ static void on_serving(struct broker *broker, const struct port_message *message
 
 /* ---- the journal -------------------------------------------------------------------------------------------------------------- */
 
-static void journal_now(struct broker *broker, const struct port_message *message, struct port_out *out)
+/* False: no room in the journal now. */
+MUST_USE
+static bool journal_now(struct broker *broker, const struct port_message *message, struct port_out *out)
 {
     uint32_t index = base_pool_take(&broker->journal_ops);
     struct plog_run run;
@@ -649,26 +668,24 @@ static void journal_now(struct broker *broker, const struct port_message *messag
                                   .leader_epoch = run.leader_epoch,
                                   .crc = run.crc,
                                   .size_bytes = run.size_bytes};
-    if (index != BASE_POOL_NONE) {
-        struct journal_op *op = base_pool_at(&broker->journal_ops, index);
-        *op = (struct journal_op){.shard = message->from, .run_token = message->words[9]};
-        if (journal_append(broker->journal, &entry, message->lent, (uint32_t)message->words[10], (uint64_t)index + 1,
-                           out) == BASE_OK) {
-            return;
-        }
-        base_pool_give(&broker->journal_ops, index);
+    if (index == BASE_POOL_NONE) { return false; }
+    struct journal_op *op = base_pool_at(&broker->journal_ops, index);
+    *op = (struct journal_op){.shard = message->from, .run_token = message->words[9]};
+    if (journal_append(broker->journal, &entry, message->lent, (uint32_t)message->words[10], (uint64_t)index + 1,
+                       out) == BASE_OK) {
+        return true;
     }
-    ring_push(&broker->journal_waiting, message);
+    base_pool_give(&broker->journal_ops, index);
+    return false;
 }
 
 static void on_journal(struct broker *broker, const struct port_message *message, struct port_out *out)
 {
     broker->has_entries_since_checkpoint = true;
-    if (ring_count(&broker->journal_waiting) > 0) { /* in order: nothing overtakes what already waits */
+    /* In order: nothing overtakes what already waits. */
+    if (ring_count(&broker->journal_waiting) > 0 || !journal_now(broker, message, out)) {
         ring_push(&broker->journal_waiting, message);
-        return;
     }
-    journal_now(broker, message, out);
 }
 
 static void on_journal_synced(struct broker *broker, const struct journal_out *item, struct port_out *out)
@@ -681,11 +698,11 @@ static void on_journal_synced(struct broker *broker, const struct journal_out *i
     answer.words[0] = op.run_token;
     answer.words[1] = (uint64_t)item->result;
     message_send(broker, &answer, out);
+    /* The first in line stays first when the room that came back is too little for it. */
     struct port_message waiting;
-    uint32_t count = ring_count(&broker->journal_waiting);
-    if (count > 0 && ring_pop(&broker->journal_waiting, &waiting)) {
-        journal_now(broker, &waiting, out);
-        CHECK(ring_count(&broker->journal_waiting) < count || count == 1);
+    while (ring_count(&broker->journal_waiting) > 0 && journal_now(broker, ring_first(&broker->journal_waiting), out)) {
+        bool was_there = ring_pop(&broker->journal_waiting, &waiting);
+        CHECK(was_there);
     }
 }
 
@@ -770,6 +787,13 @@ static void disk_failed(struct broker *broker, struct port_out *out)
     checkpoint_abandon(broker, out);
 }
 
+/* While fronts drain, too: appends that are held until the journal has room would else never be answered. */
+static bool may_checkpoint(const struct broker *broker)
+{
+    if (broker->is_giving_up) { return false; }
+    return broker->state == BROKER_LOADING || broker->state == BROKER_SERVING || broker->state == BROKER_DRAINING;
+}
+
 static void checkpoint_begin(struct broker *broker, struct port_out *out)
 {
     if (broker->is_checkpointing || broker->is_disk_failed) { return; }
@@ -782,13 +806,14 @@ static void checkpoint_begin(struct broker *broker, struct port_out *out)
 
 static void stop_checkpoint(struct broker *broker, struct port_out *out)
 {
-    if (broker->is_disk_failed || broker->is_giving_up) {
+    bool is_running = broker->is_checkpointing && !broker->is_disk_failed;
+    if (!is_running && (broker->is_disk_failed || broker->is_giving_up)) {
         close_backs(broker, out);
         return;
     }
     move_to(broker, BROKER_CHECKPOINTING);
     broker->is_last_checkpoint = false;
-    if (broker->is_checkpointing) { return; } /* the running one first: see on_checkpointed */
+    if (is_running) { return; } /* that one first: see on_checkpointed */
     broker->is_last_checkpoint = true;
     checkpoint_begin(broker, out);
     if (!broker->is_checkpointing) { close_backs(broker, out); }
@@ -801,7 +826,8 @@ static void on_checkpointed(struct broker *broker, const struct journal_out *ite
     if (broker->state != BROKER_CHECKPOINTING) { return; }
     /* What came while it was written (a deletion that a back had yet to do) would make the stop unclean: once more. */
     bool is_behind = item->result == PORT_OK && broker->has_entries_since_checkpoint;
-    if ((broker->is_last_checkpoint && !is_behind) || broker->is_disk_failed) {
+    bool is_enough = broker->is_last_checkpoint && !is_behind;
+    if (is_enough || broker->is_disk_failed || broker->is_giving_up) {
         close_backs(broker, out);
         return;
     }
@@ -862,7 +888,7 @@ static bool journal_step(struct broker *broker, struct port_out *out)
     case JOURNAL_OUT_SYNCED: on_journal_synced(broker, &item, out); break;
     case JOURNAL_OUT_FAILED: disk_failed(broker, out); break;
     case JOURNAL_OUT_WANT_CHECKPOINT:
-        if (broker->state == BROKER_SERVING || broker->state == BROKER_LOADING) { checkpoint_begin(broker, out); }
+        if (may_checkpoint(broker)) { checkpoint_begin(broker, out); }
         break;
     case JOURNAL_OUT_STATE_WRITTEN: on_state_written(broker, item.token, out); break;
     case JOURNAL_OUT_CHECKPOINTED: on_checkpointed(broker, &item, out); break;

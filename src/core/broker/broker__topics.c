@@ -138,25 +138,28 @@ static const struct metadata_topic *topic_asked(const struct broker *broker,
     return metadata_topic_by_name(broker->image, kafka_text_slice(asked->name));
 }
 
-static int16_t missing_error(const struct broker *broker, const struct request *request,
-                             const struct kafka_metadata_request_metadata_request_topic *asked)
+/* What the controller said of a topic that the request named. The names that it was given are in the order of the request:
+ * *next_made is the first not yet met there. */
+static int16_t made_error(const struct request *request,
+                          const struct kafka_metadata_request_metadata_request_topic *asked, uint32_t *next_made)
+{
+    if (request->loan == NULL || request->loan->answer == NULL || is_by_id(asked)) { return KAFKA_ERROR_NONE; }
+    const struct metadata_wait *wait = (const void *)request->loan;
+    const struct controller_auto_created *made = request->loan->answer;
+    if (*next_made == made->error_codes_count) { return KAFKA_ERROR_NONE; }
+    if (!base_slice_equal(wait->names[*next_made], kafka_text_slice(asked->name))) { return KAFKA_ERROR_NONE; }
+    int16_t error = made->error_codes[*next_made];
+    *next_made += 1;
+    return error == KAFKA_ERROR_TOPIC_ALREADY_EXISTS ? KAFKA_ERROR_NONE : error;
+}
+
+static int16_t missing_error(const struct kafka_metadata_request_metadata_request_topic *asked, int16_t not_made)
 {
     if (is_by_id(asked)) { return KAFKA_ERROR_UNKNOWN_TOPIC_ID; }
     if (controller_check_topic_name(kafka_text_slice(asked->name), NULL) != 0) {
         return KAFKA_ERROR_INVALID_TOPIC_EXCEPTION;
     }
-    if (request->loan != NULL && request->loan->answer != NULL) {
-        const struct metadata_wait *wait = (const void *)request->loan;
-        const struct controller_auto_created *made = request->loan->answer;
-        for (uint32_t i = 0; i < made->error_codes_count; i++) {
-            bool is_it = base_slice_equal(wait->names[i], kafka_text_slice(asked->name));
-            if (is_it && made->error_codes[i] != 0 && made->error_codes[i] != KAFKA_ERROR_TOPIC_ALREADY_EXISTS) {
-                return made->error_codes[i];
-            }
-        }
-    }
-    (void)broker;
-    return KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION;
+    return not_made != KAFKA_ERROR_NONE ? not_made : KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION;
 }
 
 static int32_t *copy_ids(struct request *request, const int32_t *ids, uint32_t count)
@@ -243,15 +246,17 @@ static void fill_topics(struct broker *broker, struct request *request, struct k
     answer->topics = kafka_metadata_response_metadata_response_topic_take(&request->arena, count);
     CHECK(answer->topics != NULL);
     answer->topics_count = count;
+    uint32_t next_made = 0;
     for (int32_t i = 0; i < count; i++) {
         struct kafka_metadata_response_metadata_response_topic *line = &answer->topics[i];
         const struct metadata_topic *topic =
             is_all ? metadata_topic_at(broker->image, (uint32_t)i) : topic_asked(broker, &asked->topics[i]);
+        int16_t not_made = is_all ? KAFKA_ERROR_NONE : made_error(request, &asked->topics[i], &next_made);
         if (topic != NULL) {
             fill_topic(broker, request, topic, line);
             continue;
         }
-        line->error_code = missing_error(broker, request, &asked->topics[i]);
+        line->error_code = missing_error(&asked->topics[i], not_made);
         line->topic_id = asked->topics[i].topic_id;
         line->name = asked->topics[i].name;
         if (request->version < 12 && kafka_text_is_null(line->name)) { line->name = kafka_text_words(""); }
