@@ -17,8 +17,7 @@ enum base_rc ring_create(struct base_arena *arena, uint32_t size, struct ring *r
 
 void ring_push(struct ring *ring, const struct port_message *message)
 {
-    CHECK(ring_room(ring) >
-          0); /* whoever asks is bounded (parts_asked_max, appends_max): see ring sizes in broker_create */
+    CHECK(ring_room(ring) > 0); /* whoever asks is bounded (parts_asked_max, appends_max): see sizes_of */
     ring->slots[ring->tail & (ring->size - 1)] = *message;
     ring->tail += 1;
 }
@@ -413,13 +412,6 @@ static enum base_rc create_tables(struct broker *broker, struct base_arena *aren
     return ring_create(arena, sizes->ring, &broker->outbox);
 }
 
-static size_t tables_bytes(const struct broker_config *config, const struct sizes *sizes)
-{
-    /* Measured by taking: what does not fit makes broker_create fail. Tables are touched only where used. */
-    struct plog_config plog = plog_config_of(config, sizes);
-    return plog_arena_bytes(&plog);
-}
-
 enum base_rc broker_create(struct base_region region, const struct broker_config *config, struct broker **broker_out)
 {
     CHECK(config->shards > 0 && config->shards <= BROKER_SHARDS_MAX && config->shard < config->shards);
@@ -429,7 +421,6 @@ enum base_rc broker_create(struct base_region region, const struct broker_config
     struct base_arena arena;
     /* Half for tables, half for blocks; the tables' half is address space, and costs what is used of it. */
     size_t tables_max = region.size_bytes / 2 / BASE_PAGE_BYTES * BASE_PAGE_BYTES;
-    (void)tables_bytes;
     base_arena_init_zeroed(&arena, region.at, tables_max);
     struct broker *broker = base_arena_take_array(&arena, 1, sizeof *broker);
     if (broker == NULL) { return BASE_FULL; }
@@ -439,10 +430,9 @@ enum base_rc broker_create(struct base_region region, const struct broker_config
     struct base_region rest = {.at = (uint8_t *)region.at + tables_max, .size_bytes = region.size_bytes - tables_max};
     const size_t reserve_bytes[BASE_CLASS_COUNT] = {rest.size_bytes / 16, rest.size_bytes / 4, 0};
     struct plog_config plog = plog_config_of(config, &sizes);
-    struct wait_config wait = {.parked_max = sizes.requests * base_min_u64(config->shards, 4) > UINT32_MAX
-                                                 ? UINT32_MAX
-                                                 : sizes.requests * (uint32_t)base_min_u64(config->shards, 4),
-                               .watches_max = 4 * sizes.parts * (uint32_t)base_min_u64(config->shards, 4),
+    uint32_t fronts = (uint32_t)base_min_u64(config->shards, 4);
+    struct wait_config wait = {.parked_max = sizes.requests * fronts,
+                               .watches_max = 4 * sizes.parts * fronts,
                                .is_check_slow = config->is_check_slow};
     if (base_pages_create(rest, reserve_bytes, &broker->pages) != BASE_OK ||
         create_tables(broker, &arena, &sizes) != BASE_OK || create_conns(broker, &arena, &sizes) != BASE_OK ||

@@ -20,8 +20,7 @@
 #include "wire/kafka/kafka.h"
 
 /* A step goes on only while so much of `out` is free: more than any one item of work emits. */
-#define STEP_EFFECTS_ROOM  96
-#define STEP_MESSAGES_ROOM 16
+#define STEP_EFFECTS_ROOM 96
 
 /* A queue of messages: the own shard's inbox, and what waits for room in `out` towards others. */
 struct ring {
@@ -59,8 +58,6 @@ enum back_op_kind {
 struct back_op {
     enum back_op_kind kind;
     struct asker asker;
-    uint32_t log_slot;
-    bool wants_written;
 };
 
 /* ---- the front -------------------------------------------------------------------------------------------------- */
@@ -127,7 +124,6 @@ struct request {
     int16_t version;
     int16_t answer_version;
     int32_t correlation;
-    struct base_slice client_id;
     uint8_t *frame;
     struct base_slice body;      /* what follows the header, in the frame */
     struct memory_block *memory; /* a chain; the arena is in the newest */

@@ -139,12 +139,11 @@ static void answer_append(struct broker *broker, struct asker asker, int16_t err
     message_send(broker, &answer, out);
 }
 
-static uint32_t take_back_op(struct broker *broker, enum back_op_kind kind, struct asker asker, uint32_t log_slot)
+static uint32_t take_back_op(struct broker *broker, enum back_op_kind kind, struct asker asker)
 {
     uint32_t index = base_pool_take(&broker->back_ops);
     if (index == BASE_POOL_NONE) { return index; }
-    *(struct back_op *)base_pool_at(&broker->back_ops, index) =
-        (struct back_op){.kind = kind, .asker = asker, .log_slot = log_slot};
+    *(struct back_op *)base_pool_at(&broker->back_ops, index) = (struct back_op){.kind = kind, .asker = asker};
     return index;
 }
 
@@ -169,7 +168,7 @@ static enum rec_verdict judge(struct broker *broker, struct back_log *log, struc
 
 uint32_t back_op_take(struct broker *broker, enum back_op_kind kind)
 {
-    return take_back_op(broker, kind, (struct asker){.slot = 0}, 0);
+    return take_back_op(broker, kind, (struct asker){.slot = 0});
 }
 
 static void on_append(struct broker *broker, const struct port_message *message, struct port_out *out)
@@ -196,7 +195,7 @@ static void on_append(struct broker *broker, const struct port_message *message,
     }
     struct plog_view view;
     plog_view(broker->plog, log->ref, &view);
-    uint32_t op = take_back_op(broker, BACK_APPEND, asker, log->ref.slot);
+    uint32_t op = take_back_op(broker, BACK_APPEND, asker);
     struct plog_append append = {.token = (uint64_t)op + 1,
                                  .batches = message->lent,
                                  .size_bytes = (uint32_t)message->lent_bytes,
@@ -256,7 +255,7 @@ static void on_read(struct broker *broker, const struct port_message *message, s
         answer_read(broker, asker, error, NULL, NULL, out);
         return;
     }
-    uint32_t op = take_back_op(broker, BACK_READ, asker, log->ref.slot);
+    uint32_t op = take_back_op(broker, BACK_READ, asker);
     struct plog_read read = {.token = (uint64_t)op + 1,
                              .offset = (int64_t)message->words[5],
                              .bytes_max = (uint32_t)message->words[6],
@@ -320,7 +319,7 @@ static void on_time(struct broker *broker, const struct port_message *message, s
     } else if (timestamp_ms == LIST_OFFSETS_MAX_TIMESTAMP && view.timestamp_max < 0) {
         answer_time(broker, asker, 0, -1, -1, -1, out);
     } else {
-        uint32_t op = take_back_op(broker, BACK_TIME, asker, log->ref.slot);
+        uint32_t op = take_back_op(broker, BACK_TIME, asker);
         int64_t wanted = timestamp_ms == LIST_OFFSETS_MAX_TIMESTAMP ? view.timestamp_max : timestamp_ms;
         if (op == BASE_POOL_NONE || plog_find_time(broker->plog, log->ref, (uint64_t)op + 1, wanted, out) != BASE_OK) {
             if (op != BASE_POOL_NONE) { base_pool_give(&broker->back_ops, op); }

@@ -312,7 +312,6 @@ static void on_request(struct broker *broker, const struct conn_out *item, struc
     request->api_key = header.request_api_key;
     request->version = header.request_api_version;
     request->correlation = header.correlation_id;
-    request->client_id = kafka_text_slice(header.client_id);
     if (!topics_serves(request->api_key, request->version)) {
         topics_refuse_version(broker, request, out);
         return;

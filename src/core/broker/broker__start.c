@@ -630,8 +630,7 @@ void start_listening(struct broker *broker, uint32_t listener, enum port_rc rc, 
     broker->state = BROKER_SERVING; /* as far as this shard knows: only shard 0 decides */
     broker->starved_retry_ns = 0;
     to_shard(broker, 0, MSG_SERVING, out);
-    struct port_effect *ready = port_emit(out, PORT_READY, 0);
-    (void)ready;
+    (void)port_emit(out, PORT_READY, 0); /* it has no more to say */
 }
 
 static void on_serving(struct broker *broker, const struct port_message *message, struct port_out *out)
@@ -644,8 +643,7 @@ static void on_serving(struct broker *broker, const struct port_message *message
     broker->is_serving = true;
     broker->starved_retry_ns = 0;
     move_to(broker, BROKER_SERVING);
-    struct port_effect *ready = port_emit(out, PORT_READY, 0);
-    (void)ready;
+    (void)port_emit(out, PORT_READY, 0); /* it has no more to say */
     if (broker->is_stop_asked) { begin_drain(broker, out); }
 }
 
@@ -937,8 +935,7 @@ void start_drained_if_done(struct broker *broker, struct port_out *out)
 static void end(struct broker *broker, struct port_out *out)
 {
     broker->state = BROKER_STOPPED;
-    struct port_effect *stopped = port_emit(out, PORT_STOPPED, 0);
-    (void)stopped;
+    (void)port_emit(out, PORT_STOPPED, 0); /* it has no more to say */
 }
 
 void start_message(struct broker *broker, const struct port_message *message, struct port_out *out)
