@@ -211,6 +211,7 @@ static void set_alarm(const struct broker *broker, struct port_out *out)
     port_alarm(out, conn_next_alarm_ns(broker->conns));
     if (is_first(broker)) { port_alarm(out, journal_next_alarm_ns(broker->journal)); }
     port_alarm(out, front_next_alarm_ns(broker));
+    port_alarm(out, start_next_alarm_ns(broker));
 }
 
 /* A wish holds for the next event only, and a room asks once: it is said again until it has come true. */

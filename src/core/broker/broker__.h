@@ -281,6 +281,9 @@ struct broker {
     bool is_loading;
     bool is_giving_up;
     bool is_metadata_writing;
+    bool has_proposal; /* of the controller, not yet appended */
+    struct controller_out proposal;
+    uint64_t proposal_retry_ns;
     uint64_t states_given;  /* at start */
     uint64_t entries_given; /* at start */
     bool is_hold_told;      /* shard 0: what the others were told last */
@@ -372,6 +375,7 @@ void topics_controlled(struct broker *broker, struct request *request, struct po
 void start_begin(struct broker *broker, struct port_out *out);
 void start_message(struct broker *broker, const struct port_message *message, struct port_out *out);
 bool start_poll(struct broker *broker, struct port_out *out); /* shard 0: journal, controller */
+uint64_t start_next_alarm_ns(const struct broker *broker);
 bool apply_poll(struct broker *broker, struct port_out *out);
 void metadata_written(struct broker *broker, enum plog_result result, struct port_out *out);
 void metadata_read(struct broker *broker, const struct plog_out *answer, struct port_out *out);

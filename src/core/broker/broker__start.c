@@ -10,6 +10,7 @@
 #include "broker__.h"
 
 #define METADATA_READ_BYTES ((uint32_t)1 << 20)
+#define PROPOSAL_RETRY_NS   UINT64_C(10000000)
 
 static void to_shard(struct broker *broker, uint32_t shard, enum message_kind kind, struct port_out *out)
 {
@@ -387,11 +388,18 @@ static bool append_metadata(struct broker *broker, const struct controller_recor
     return false;
 }
 
-static void propose(struct broker *broker, const struct controller_out *item, struct port_out *out)
+/* A proposal that finds no memory waits for it: the controller decides nothing more until it has landed or failed. */
+static bool propose(struct broker *broker, struct port_out *out)
 {
-    if (append_metadata(broker, item->records, item->records_count, out)) { return; }
-    log_words(out, PORT_ERROR, "no memory for a change of the metadata", "");
-    controller_failed(broker->controller);
+    if (!broker->has_proposal || broker->now_ns < broker->proposal_retry_ns) { return false; }
+    broker->has_proposal = !append_metadata(broker, broker->proposal.records, broker->proposal.records_count, out);
+    if (broker->has_proposal) { broker->proposal_retry_ns = base_deadline_ns(broker->now_ns, PROPOSAL_RETRY_NS); }
+    return !broker->has_proposal;
+}
+
+uint64_t start_next_alarm_ns(const struct broker *broker)
+{
+    return broker->has_proposal ? broker->proposal_retry_ns : UINT64_MAX;
 }
 
 static void before_commit(struct broker *broker, struct base_slice batches, struct port_out *out)
@@ -600,10 +608,15 @@ static bool controller_step(struct broker *broker, struct port_out *out)
     snapshot_begin_if_due(broker);
     if (snapshot_poll(broker, out)) { return true; }
     if (broker->is_snapshotting) { return false; }
+    if (propose(broker, out)) { return true; }
     struct controller_out item;
     if (!controller_poll(broker->controller, &item)) { return false; }
     switch (item.kind) {
-    case CONTROLLER_OUT_PROPOSE: propose(broker, &item, out); break;
+    case CONTROLLER_OUT_PROPOSE:
+        broker->proposal = item; /* borrowed until it is committed or has failed */
+        broker->has_proposal = true;
+        broker->proposal_retry_ns = 0;
+        break;
     case CONTROLLER_OUT_ANSWER: on_controller_answer(broker, &item, out); break;
     }
     return true;
@@ -613,6 +626,7 @@ static bool controller_step(struct broker *broker, struct port_out *out)
 
 void start_listening(struct broker *broker, uint32_t listener, enum port_rc rc, uint16_t port, struct port_out *out)
 {
+    if (broker->is_draining) { return; } /* another shard could not listen: the node is on its way out */
     if (rc != PORT_OK) {
         struct port_message message;
         message_begin(&message, 0, MSG_SERVING)->words[0] = (uint64_t)rc;
