@@ -250,6 +250,7 @@ static void what_is_written_anew_after_a_failed_sync_is_synced_by_the_next(void 
     }
     (void)write_run(f, 0, 5, false, 1); /* only the row matters */
     assert_int_equal(f->report.count, 0);
+    done_with(f);
 }
 
 static void a_watermark_past_what_is_synced_is_I3(void **state)
