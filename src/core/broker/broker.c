@@ -73,11 +73,12 @@ void message_to_all(struct broker *broker, const struct port_message *message, s
     }
 }
 
-void log_line(struct port_out *out, enum port_level level, const char *words)
+void log_words(struct port_out *out, enum port_level level, const char *words, const char *detail)
 {
     struct base_text text;
     port_log_begin(out, &text);
     base_text_add(&text, words);
+    base_text_add(&text, detail);
     port_log_end(out, level, "broker", &text);
 }
 

@@ -74,7 +74,7 @@ enum request_state {
     REQUEST_STARVED,    /* for memory; on broker.starved */
     REQUEST_ANSWERED,   /* given to conn, or needs no answer; kept until its bytes have left and its parts are back */
 };
-enum request_retry { RETRY_DECODE = 0, RETRY_BEGIN, RETRY_PARTS, RETRY_CONTROLLED, RETRY_ANSWER };
+enum request_retry { RETRY_DECODE = 0, RETRY_PARTS, RETRY_CONTROLLED, RETRY_ANSWER };
 
 /* One partition of a request that is split over shards. In the request's arena. */
 struct part {
@@ -141,7 +141,6 @@ struct request {
     uint8_t *answer_block;
     bool wants_written;
     bool is_sent;       /* conn has let go of the answer (or needed none) */
-    bool is_frame_ours; /* the frame has not been given back */
     bool is_last_round; /* Fetch: answer whatever is found */
 };
 
@@ -317,7 +316,7 @@ bool ring_pop(struct ring *ring, struct port_message *message_out);
 struct port_message *message_begin(struct port_message *message, uint32_t to, enum message_kind kind);
 void message_send(struct broker *broker, const struct port_message *message, struct port_out *out);
 void message_to_all(struct broker *broker, const struct port_message *message, struct port_out *out); /* itself too */
-void log_line(struct port_out *out, enum port_level level, const char *words);
+void log_words(struct port_out *out, enum port_level level, const char *words, const char *detail);
 
 /* broker__back.c */
 void back_log_open(struct broker *broker, const struct metadata_topic *topic,
@@ -342,6 +341,15 @@ struct asker request_asker(const struct broker *broker, const struct request *re
 MUST_USE
 bool request_reserve(struct broker *broker, struct request *request, size_t bytes); /* of the arena */
 void request_starve(struct broker *broker, struct request *request, enum request_retry retry);
+/* Room for `count` parts, cleared. False: no memory now; the request starves and begins anew. */
+MUST_USE
+bool request_take_parts(struct broker *broker, struct request *request, uint32_t count);
+/* NULL: no such topic. */
+const struct metadata_topic *request_topic(const struct broker *broker, const struct request *request,
+                                           struct kafka_text name, struct base_uuid id);
+/* What can be said of a partition without its shard. */
+int16_t request_partition_error(const struct broker *broker, const struct request *request,
+                                const struct metadata_topic *topic, int32_t index);
 void request_ask(struct broker *broker, struct request *request, struct port_out *out); /* begins to ask its parts */
 void request_control(struct broker *broker, struct request *request, struct control_loan *loan, struct port_out *out);
 void request_answer(struct broker *broker, struct request *request, const void *answer, struct port_out *out);

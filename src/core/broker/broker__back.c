@@ -76,7 +76,7 @@ void back_log_open(struct broker *broker, const struct metadata_topic *topic,
     struct plog_ref ref;
     if (plog_open(broker->plog, partition->id, metadata_topic_name(topic), &config, partition->leader_epoch, &ref) !=
         BASE_OK) {
-        log_line(out, PORT_ERROR, "no room for one more partition on this shard; it is not served");
+        log_words(out, PORT_ERROR, "no room for one more partition on this shard; it is not served", "");
         return;
     }
     *log_at(broker, ref) = (struct back_log){.id = partition->id, .ref = ref, .rules = rules_of(broker, topic)};
@@ -561,7 +561,7 @@ static void on_restore(struct broker *broker, const struct port_message *message
 {
     struct base_slice state = base_slice_of(message->lent, (size_t)message->lent_bytes);
     if (plog_restore(broker->plog, state, 1, out) != BASE_OK) {
-        log_line(out, PORT_ERROR, "the state of a partition can't be restored: it is not served");
+        log_words(out, PORT_ERROR, "the state of a partition can't be restored: it is not served", "");
         to_first(broker, MSG_TAKEN, out);
     }
 }
@@ -572,7 +572,7 @@ static void on_replay(struct broker *broker, const struct port_message *message,
     get_run(message, &run);
     struct base_slice bytes = base_slice_of(message->lent, (size_t)message->lent_bytes);
     if (plog_replay(broker->plog, &run, bytes, 1, out) != BASE_OK) {
-        log_line(out, PORT_ERROR, "an entry of the journal can't be replayed");
+        log_words(out, PORT_ERROR, "an entry of the journal can't be replayed", "");
         to_first(broker, MSG_TAKEN, out);
     }
 }

@@ -20,13 +20,6 @@
 
 static const struct kafka_fetch_request *fetch_of(const struct request *request) { return request->decoded; }
 
-static const struct metadata_topic *topic_of(const struct broker *broker, const struct request *request,
-                                             const struct kafka_fetch_request_fetch_topic *data)
-{
-    if (request->version >= 13) { return metadata_topic_by_id(broker->image, data->topic_id); }
-    return metadata_topic_by_name(broker->image, kafka_text_slice(data->topic));
-}
-
 static int64_t bytes_max_of(const struct kafka_fetch_request *fetch)
 {
     return base_min_i64(base_max_i64(fetch->max_bytes, 0), ANSWER_BYTES_MAX);
@@ -40,10 +33,8 @@ static bool is_replica(const struct kafka_fetch_request *fetch)
 static int16_t part_error(const struct broker *broker, const struct request *request,
                           const struct metadata_topic *topic, int32_t index)
 {
-    if (topic == NULL) {
-        return request->version >= 13 ? KAFKA_ERROR_UNKNOWN_TOPIC_ID : KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION;
-    }
-    if (metadata_partition(broker->image, topic, index) == NULL) { return KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION; }
+    int16_t error = request_partition_error(broker, request, topic, index);
+    if (error != KAFKA_ERROR_NONE) { return error; }
     if (is_replica(fetch_of(request))) { return KAFKA_ERROR_NOT_LEADER_OR_FOLLOWER; } /* no partition has followers */
     return KAFKA_ERROR_NONE;
 }
@@ -55,7 +46,7 @@ static void fill_parts(struct broker *broker, struct request *request)
     uint32_t at = 0;
     for (int32_t t = 0; t < fetch->topics_count; t++) {
         const struct kafka_fetch_request_fetch_topic *data = &fetch->topics[t];
-        const struct metadata_topic *topic = topic_of(broker, request, data);
+        const struct metadata_topic *topic = request_topic(broker, request, data->topic, data->topic_id);
         for (int32_t p = 0; p < data->partitions_count; p++) {
             const struct kafka_fetch_request_fetch_partition *asked = &data->partitions[p];
             struct part *part = &request->parts[at++];
@@ -308,12 +299,7 @@ void fetch_begin(struct broker *broker, struct request *request, struct port_out
     }
     uint32_t count = 0;
     for (int32_t t = 0; t < fetch->topics_count; t++) { count += (uint32_t)fetch->topics[t].partitions_count; }
-    if (!request_reserve(broker, request, count * sizeof *request->parts + 16)) {
-        request_starve(broker, request, RETRY_BEGIN);
-        return;
-    }
-    request->parts = base_arena_take_array(&request->arena, count, sizeof *request->parts);
-    request->part_count = count;
+    if (!request_take_parts(broker, request, count)) { return; }
     /* A connection whose requests are all waiting is not read, so that its end is not seen: no poll outlasts an idle one. */
     uint64_t wait_max_ms = broker->config.idle_ms == 0 ? UINT64_MAX : broker->config.idle_ms;
     uint64_t wait_ns = base_min_u64((uint64_t)base_max_i64(fetch->max_wait_ms, 0), wait_max_ms) * 1000000;

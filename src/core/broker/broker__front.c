@@ -71,7 +71,6 @@ static void release_leases(struct broker *broker, struct request *request, struc
 /* A request's memory is a chain of blocks; its arena is in the newest. */
 struct memory_block {
     struct memory_block *older;
-    uint64_t size_bytes;
 };
 
 bool request_reserve(struct broker *broker, struct request *request, size_t bytes)
@@ -81,7 +80,7 @@ bool request_reserve(struct broker *broker, struct request *request, size_t byte
     size_t block_bytes = base_max_u64(bytes + sizeof(struct memory_block) + 64, ARENA_BYTES_FIRST);
     struct memory_block *block = base_pages_take(broker->pages, BASE_REPLICATION, block_bytes);
     if (block == NULL) { return false; }
-    *block = (struct memory_block){.older = request->memory, .size_bytes = block_bytes};
+    *block = (struct memory_block){.older = request->memory};
     request->memory = block;
     base_arena_init(&request->arena, block + 1, block_bytes - sizeof *block);
     return true;
@@ -100,13 +99,12 @@ static void give_memory(struct broker *broker, struct request *request)
 void request_starve(struct broker *broker, struct request *request, enum request_retry retry)
 {
     CHECK(!base_link_is_on(&request->link));
-    if (retry == RETRY_BEGIN) { /* from the frame on: what it holds would only grow from one try to the next */
+    if (retry == RETRY_DECODE) { /* from the frame on: what it holds would only grow from one try to the next */
         CHECK(request->parts_open == 0);
         give_memory(broker, request);
         request->loan = NULL;
         request->parts = NULL;
         request->part_count = 0;
-        retry = RETRY_DECODE;
     }
     request->state = REQUEST_STARVED;
     request->retry = retry;
@@ -121,7 +119,7 @@ void request_free_if_done(struct broker *broker, struct request *request, struct
     CHECK(!base_link_is_on(&request->parked_link));
     CHECK(!base_heap_holds(&request->deadline));
     release_leases(broker, request, out);
-    if (request->is_frame_ours) { conn_release_frame(broker->conns, request->id); }
+    conn_release_frame(broker->conns, request->id);
     if (request->answer_block != NULL) { base_pages_give(broker->pages, request->answer_block); }
     give_memory(broker, request);
     base_pool_give(&broker->requests, request_slot(broker, request));
@@ -216,7 +214,7 @@ void request_answer_in(struct broker *broker, struct request *request, const voi
     /* An answer that points into the image is built anew: the image may change before there is memory. */
     enum request_retry retry = RETRY_ANSWER;
     if (request->api_key == KAFKA_API_METADATA || request->api_key == KAFKA_API_DESCRIBE_CONFIGS) {
-        retry = RETRY_BEGIN;
+        retry = RETRY_DECODE;
     }
     request_starve(broker, request, retry);
 }
@@ -300,8 +298,7 @@ static void on_request(struct broker *broker, const struct conn_out *item, struc
                                 .conn = item->conn,
                                 .conn_index = item->conn_index,
                                 .listener = item->listener,
-                                .frame = item->frame,
-                                .is_frame_ours = true};
+                                .frame = item->frame};
 
     struct kafka_request_header header;
     enum base_rc rc = kafka_request_open(base_slice_of(item->frame, item->frame_bytes), &header, &request->body);
@@ -324,6 +321,35 @@ static void on_request(struct broker *broker, const struct conn_out *item, struc
 }
 
 /* ---- parts -------------------------------------------------------------------------------------------------------------- */
+
+bool request_take_parts(struct broker *broker, struct request *request, uint32_t count)
+{
+    if (!request_reserve(broker, request, count * sizeof *request->parts + 16)) {
+        request_starve(broker, request, RETRY_DECODE);
+        return false;
+    }
+    request->parts = base_arena_take_array(&request->arena, count, sizeof *request->parts);
+    request->part_count = count;
+    return true;
+}
+
+/* Produce and Fetch name topics by id from version 13 on, both (KIP-516). */
+const struct metadata_topic *request_topic(const struct broker *broker, const struct request *request,
+                                           struct kafka_text name, struct base_uuid id)
+{
+    if (request->version >= 13) { return metadata_topic_by_id(broker->image, id); }
+    return metadata_topic_by_name(broker->image, kafka_text_slice(name));
+}
+
+int16_t request_partition_error(const struct broker *broker, const struct request *request,
+                                const struct metadata_topic *topic, int32_t index)
+{
+    if (topic == NULL) {
+        return request->version >= 13 ? KAFKA_ERROR_UNKNOWN_TOPIC_ID : KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION;
+    }
+    bool is_there = metadata_partition(broker->image, topic, index) != NULL;
+    return is_there ? KAFKA_ERROR_NONE : KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION;
+}
 
 void request_ask(struct broker *broker, struct request *request, struct port_out *out)
 {
@@ -367,6 +393,12 @@ static void ask_part(struct broker *broker, struct request *request, uint32_t in
     message_send(broker, &message, out);
 }
 
+/* acks=1 waits for parts that have not been written, everything else for parts that are not back. */
+static bool has_enough(const struct request *request)
+{
+    return request->wants_written ? request->parts_unwritten == 0 : request->parts_open == 0;
+}
+
 static void parts_answered(struct broker *broker, struct request *request, struct port_out *out)
 {
     switch (request->api_key) {
@@ -395,8 +427,7 @@ bool front_issue(struct broker *broker, struct port_out *out)
     if (request->part_next == request->part_count) {
         base_list_remove(&broker->issuing, &request->link);
         request->state = REQUEST_WAITING;
-        bool is_enough = request->wants_written ? request->parts_unwritten == 0 : request->parts_open == 0;
-        if (is_enough) { parts_answered(broker, request, out); }
+        if (has_enough(request)) { parts_answered(broker, request, out); }
     }
     return true;
 }
@@ -451,8 +482,7 @@ static void on_part_answer(struct broker *broker, const struct port_message *mes
         return;
     }
     if (request->state != REQUEST_WAITING) { return; } /* still issuing */
-    bool is_enough = request->wants_written ? request->parts_unwritten == 0 : request->parts_open == 0;
-    if (is_enough) { parts_answered(broker, request, out); }
+    if (has_enough(request)) { parts_answered(broker, request, out); }
 }
 
 /* ---- the controller ------------------------------------------------------------------------------------------------------ */
@@ -561,7 +591,6 @@ static bool retry_starved(struct broker *broker, struct port_out *out)
     }
     switch (request->retry) {
     case RETRY_DECODE: decode(broker, request, out); break;
-    case RETRY_BEGIN: UNREACHABLE(); /* request_starve makes it RETRY_DECODE */
     case RETRY_PARTS:
         request->state = REQUEST_WAITING;
         parts_answered(broker, request, out);

@@ -51,12 +51,7 @@ void list_offsets_begin(struct broker *broker, struct request *request, struct p
     const struct kafka_list_offsets_request *list = request->decoded;
     uint32_t count = 0;
     for (int32_t t = 0; t < list->topics_count; t++) { count += (uint32_t)list->topics[t].partitions_count; }
-    if (!request_reserve(broker, request, count * sizeof *request->parts + 16)) {
-        request_starve(broker, request, RETRY_BEGIN);
-        return;
-    }
-    request->parts = base_arena_take_array(&request->arena, count, sizeof *request->parts);
-    request->part_count = count;
+    if (!request_take_parts(broker, request, count)) { return; }
     fill_parts(broker, request, list);
     request_ask(broker, request, out);
 }

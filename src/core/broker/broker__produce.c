@@ -11,24 +11,13 @@
 
 #include "wire/kafka/produce.h"
 
-static const struct metadata_topic *topic_of(const struct broker *broker, const struct request *request,
-                                             const struct kafka_produce_request_topic_produce_data *data)
-{
-    if (request->version >= 13) { return metadata_topic_by_id(broker->image, data->topic_id); }
-    return metadata_topic_by_name(broker->image, kafka_text_slice(data->name));
-}
-
 /* What can be judged without the partition's shard. */
 static int16_t part_error(const struct broker *broker, const struct request *request,
                           const struct metadata_topic *topic,
                           const struct kafka_produce_request_partition_produce_data *data)
 {
-    if (topic == NULL) {
-        return request->version >= 13 ? KAFKA_ERROR_UNKNOWN_TOPIC_ID : KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION;
-    }
-    if (metadata_partition(broker->image, topic, data->index) == NULL) {
-        return KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION;
-    }
+    int16_t error = request_partition_error(broker, request, topic, data->index);
+    if (error != KAFKA_ERROR_NONE) { return error; }
     if (data->records.size_bytes <= 0) { return KAFKA_ERROR_INVALID_RECORD; }
     if (request->version < 7 && data->records.size_bytes >= REC_HEADER_BYTES &&
         (data->records.at[REC_ATTRIBUTES_AT + 1] & REC_ATTRIBUTE_CODEC_MASK) == CODEC_ZSTD) {
@@ -42,7 +31,7 @@ static void fill_parts(struct broker *broker, struct request *request, const str
     uint32_t at = 0;
     for (int32_t t = 0; t < produce->topic_data_count; t++) {
         const struct kafka_produce_request_topic_produce_data *data = &produce->topic_data[t];
-        const struct metadata_topic *topic = topic_of(broker, request, data);
+        const struct metadata_topic *topic = request_topic(broker, request, data->name, data->topic_id);
         for (int32_t p = 0; p < data->partition_data_count; p++) {
             const struct kafka_produce_request_partition_produce_data *partition = &data->partition_data[p];
             struct part *part = &request->parts[at++];
@@ -82,12 +71,7 @@ void produce_begin(struct broker *broker, struct request *request, struct port_o
     for (int32_t t = 0; t < produce->topic_data_count; t++) {
         count += (uint32_t)produce->topic_data[t].partition_data_count;
     }
-    if (!request_reserve(broker, request, count * sizeof *request->parts + 16)) {
-        request_starve(broker, request, RETRY_BEGIN);
-        return;
-    }
-    request->parts = base_arena_take_array(&request->arena, count, sizeof *request->parts);
-    request->part_count = count;
+    if (!request_take_parts(broker, request, count)) { return; }
     fill_parts(broker, request, produce);
     if (produce->acks < -1 || produce->acks > 1) {
         answer_all(broker, request, KAFKA_ERROR_INVALID_REQUIRED_ACKS, out);

@@ -38,15 +38,6 @@ static bool is_last_answer(struct broker *broker)
     return broker->answers_due == 0;
 }
 
-static void log_words(struct port_out *out, enum port_level level, const char *words, const char *detail)
-{
-    struct base_text text;
-    port_log_begin(out, &text);
-    base_text_add(&text, words);
-    base_text_add(&text, detail);
-    port_log_end(out, level, "broker", &text);
-}
-
 /* ---- moves --------------------------------------------------------------------------------------------------------------- */
 
 static bool may_move(enum broker_state from, enum broker_state to)

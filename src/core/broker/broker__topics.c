@@ -84,7 +84,7 @@ static void answer_api_versions(struct broker *broker, struct request *request, 
     size_t bytes = sizeof(struct kafka_api_versions_response) + 64 +
                    count * sizeof(struct kafka_api_versions_response_api_version);
     if (!request_reserve(broker, request, bytes)) {
-        request_starve(broker, request, RETRY_BEGIN);
+        request_starve(broker, request, RETRY_DECODE);
         return;
     }
     struct kafka_api_versions_response *answer = take_answer(request, sizeof *answer);
@@ -299,7 +299,7 @@ static void begin_metadata(struct broker *broker, struct request *request, struc
     size_t bytes = sizeof(struct metadata_wait) + missing * (sizeof(struct base_slice) + sizeof(int16_t)) +
                    sizeof(struct controller_auto_created) + 128;
     if (!request_reserve(broker, request, bytes)) {
-        request_starve(broker, request, RETRY_BEGIN);
+        request_starve(broker, request, RETRY_DECODE);
         return;
     }
     struct metadata_wait *wait =
@@ -327,7 +327,7 @@ static void answer_describe_configs(struct broker *broker, struct request *reque
     const struct kafka_describe_configs_request *asked = request->decoded;
     for (size_t bytes = CONFIGS_BYTES_FIRST; bytes <= CONFIGS_BYTES_MAX; bytes *= 4) {
         if (!request_reserve(broker, request, bytes)) {
-            request_starve(broker, request, RETRY_BEGIN);
+            request_starve(broker, request, RETRY_DECODE);
             return;
         }
         struct kafka_describe_configs_response *answer = take_answer(request, sizeof *answer);
@@ -366,7 +366,7 @@ static void begin_control(struct broker *broker, struct request *request, enum c
                           struct port_out *out)
 {
     if (!request_reserve(broker, request, control_bytes(request))) {
-        request_starve(broker, request, RETRY_BEGIN);
+        request_starve(broker, request, RETRY_DECODE);
         return;
     }
     struct control_loan *loan = base_arena_take_array(&request->arena, 1, sizeof *loan);
