@@ -47,6 +47,7 @@ struct input {
 };
 
 static const struct base_uuid journal_id = {{9, 9, 9}};
+static bool is_told; /* WEIR_FUZZ_TRACE: what the input makes, and what the journal says, to stderr */
 
 static void must(bool condition)
 {
@@ -143,6 +144,12 @@ static void build_group(struct world *world, struct input *input)
     memcpy(group + head.bytes - JOURNAL__TRAILER_BYTES - table, group, table);
     journal__put_trailer(group + head.bytes - JOURNAL__TRAILER_BYTES,
                          (struct journal__trailer){head.position, (uint32_t)table});
+    if (is_told) {
+        (void)fprintf(stderr,
+                      "group: page %u, life %u, seq %u, rows %u, line %d more %d, bytes %u, line page %u, ck %u\n",
+                      page, head.life, (unsigned)head.sequence, head.row_count, head.is_line, head.is_more,
+                      (unsigned)head.bytes, (unsigned)head.line / 4096, (unsigned)head.checkpoint);
+    }
     uint64_t offset = head.position % FILE_BYTES;
     if (offset + head.bytes > FILE_BYTES) { return; }
     store(target(world, 2 + page / 16), offset, group, head.bytes);
@@ -307,6 +314,14 @@ struct start {
     uint32_t sum;
 };
 
+static void tell_out(const struct journal_out *given)
+{
+    if (!is_told) { return; }
+    (void)fprintf(stderr, "JOURNAL_OUT %d: at page %llu, kind %u, result %d%s%s\n", (int)given->kind,
+                  (unsigned long long)given->position_bytes / 4096, given->entry.kind, (int)given->result,
+                  given->is_damaged ? ", damaged" : "", given->is_clean ? ", clean" : "");
+}
+
 static void drain(struct start *start)
 {
     struct journal_out given;
@@ -320,6 +335,7 @@ static void drain(struct start *start)
         port_out_begin(&start->out);
         start->out.wants_turn = wants_turn;
         if (!journal_poll(start->journal, &given)) { return; }
+        tell_out(&given);
         if (given.kind == JOURNAL_OUT_STATE || given.kind == JOURNAL_OUT_REPLAY) {
             must(!start->is_replayed);
             start->sum = codec_crc32c(start->sum, given.bytes.at, given.bytes.size_bytes); /* the bytes are there */
@@ -376,6 +392,7 @@ static bool start_once(struct world *world, const struct journal_config *config,
          BASE_OK);
     must(journal_create(&arena, pages, config, &start.journal) == BASE_OK);
     memset(world->open, 0, sizeof world->open);
+    if (is_told) { (void)fprintf(stderr, "-- start\n"); }
     journal_start(start.journal, &start.out);
     run(&start);
     must(start.is_replayed);
@@ -401,6 +418,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static void *memory;
     struct input input = {.at = data, .left = size};
     uint32_t steer = take(&input, 1);
+    is_told = getenv("WEIR_FUZZ_TRACE") != NULL;
     struct journal_config config = {.entries_max = 16,
                                     .group_bytes_max = 16384,
                                     .file_bytes = FILE_BYTES,

@@ -244,6 +244,7 @@ struct journal__load {
     uint64_t mark_done; /* bytes of the first group of this life */
     bool is_settling;   /* the file at settle_at was written and is not synced yet */
     bool is_fresh;      /* goes on in a new file */
+    bool is_cut;        /* the chain ends at a group that is bad in part: the mark goes over it first */
 };
 
 struct journal {

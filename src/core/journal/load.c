@@ -361,7 +361,7 @@ static bool open_current(struct journal *journal, struct port_out *out)
 {
     struct journal__load *load = &journal->load;
     uint64_t number = journal->end / journal->file_bytes;
-    if (load->is_fresh) {
+    if (load->is_fresh && !load->is_cut) {
         if (!journal->files.is_next_ready) {
             if (journal->files.is_short) {
                 journal__load_end(journal, PORT_NO_SPACE);
@@ -462,6 +462,13 @@ static bool sync_mark(struct journal *journal, struct port_out *out)
     journal->sequence += 1;
     journal->line = journal->end;
     load->stage = JOURNAL__LOAD_SYNC_DIR;
+    if (load->is_cut) { /* now the new file, and a mark at its begin */
+        journal__slot_close(journal, journal->current_slot, out);
+        journal->current_slot = JOURNAL__NO_SLOT;
+        load->is_cut = false;
+        load->mark_done = 0;
+        load->stage = JOURNAL__LOAD_OPEN;
+    }
     return true;
 }
 

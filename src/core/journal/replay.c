@@ -317,6 +317,20 @@ static bool get_row(const struct journal__load *load, uint32_t index, struct jou
            journal__get_row(load->rows + journal__table_bytes(head->row_count) + at, head, row_out);
 }
 
+/* A group above the line is bad. Its header is good, so the chain would lead through it again once a later line says that
+ * this place is synced: where the journal goes on elsewhere, the mark of this life takes its place first. */
+static void cut_here(struct journal *journal)
+{
+    struct journal__load *load = &journal->load;
+    uint64_t position = load->walk.position;
+    bool is_holed = has_hole(journal, number_of(journal, position), number_last(load) + 1);
+    end_group(journal);
+    end_walk(journal);
+    if (journal->state != JOURNAL__LOADING) { return; }
+    load->is_cut = load->is_fresh;
+    if (is_holed) { journal__load_damage(journal, position); }
+}
+
 /* One entry of a group above the line: the first bad one cuts the chain here. */
 static bool verify_row(struct journal *journal, struct port_out *out)
 {
@@ -333,8 +347,7 @@ static bool verify_row(struct journal *journal, struct port_out *out)
         is_good = sum == row.entry.crc;
     }
     if (!is_good) {
-        end_group(journal);
-        end_walk(journal);
+        cut_here(journal);
         return true;
     }
     load->row += 1;

@@ -330,6 +330,31 @@ static void a_missing_file_of_the_chain_is_damage_and_an_unknown_one_is_left_alo
     end(host);
 }
 
+static void what_is_acknowledged_after_a_torn_group_and_a_missing_file_comes_back(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    struct fake_disk *disk = given_groups(&config, 4, 1, 100);
+    uint64_t torn_at = end_of(disk) - PAGE;
+    fake_disk_flip(fake_disk_file(disk, FILE_0), torn_at + 128 + 96, 1); /* entry 4, above the line */
+    (void)fake_disk_put(disk, "weir-journal/0000000002.wj", "hello", 5); /* so file 1 is missing */
+    struct host *host = given_recovered(disk, &config);
+    assert_int_equal(host->replayed_count, 3);
+    assert_int_equal(host->damage_count, 1);
+    host->appended = host->acked = 10;
+    assert_true(host_append(host, 100));
+    host_run(host);
+    assert_int_equal(host->acked, 11);
+    disk = fake_disk_crash(host->disk, FAKE_KEEP_NOTHING, 0, 0, false);
+    end(host);
+    host = given_recovered(disk, &config);
+    assert_int_equal(host->replayed_count, 4); /* and entry 4 is no more than it was before */
+    assert_int_equal(host->replayed[3], 11);
+    assert_int_equal(host->replayed_bad_count, 0);
+    assert_int_equal(host->damage_count, 1); /* the hole stays visible */
+    end(host);
+}
+
 static void unreadable_is_not_taken_for_torn(void **state)
 {
     (void)state;
@@ -557,6 +582,7 @@ int main(void)
         cmocka_unit_test(a_bit_flipped_above_the_line_is_cut_or_repaired_and_never_replayed_wrong),
         cmocka_unit_test(what_a_cut_left_behind_never_comes_back),
         cmocka_unit_test(a_missing_file_of_the_chain_is_damage_and_an_unknown_one_is_left_alone),
+        cmocka_unit_test(what_is_acknowledged_after_a_torn_group_and_a_missing_file_comes_back),
         cmocka_unit_test(unreadable_is_not_taken_for_torn),
         cmocka_unit_test(a_crash_at_any_effect_loses_no_acknowledged_entry),
         cmocka_unit_test(a_crash_at_any_effect_of_a_busy_checkpoint_loses_nothing),
