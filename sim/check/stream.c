@@ -73,10 +73,11 @@ void check_stream_deleting(struct check_stream *stream, struct base_uuid topic)
 }
 
 /* What was recovered is all there is: rows past it were lost with the power, or cut. What no row names may be kept as far as its
- * segment holds whole batches, which must be synced by now. */
+ * segment holds whole batches, and those must be synced by now: by recovery, or by a checkpoint's sync of the segment. */
 static void restart_rows(struct check_stream *stream, struct stream_log *log, int64_t end)
 {
-    if (log->synced_end > end || !stream__has_unsynced_segment(stream, log)) { log->synced_end = end; }
+    if (log->synced_end > end || !stream__has_unsynced_segment(stream, log, end)) { log->synced_end = end; }
+    if (log->synced_end > log->synced_max) { log->synced_max = log->synced_end; }
     uint32_t kept = 0;
     for (uint32_t i = log->rows_durable; i < log->row_count; i++) {
         if (log->rows[i].offset_end <= end) { log->rows[kept++] = log->rows[i]; }
@@ -171,7 +172,7 @@ void check_stream_recovered(struct check_stream *stream)
 bool check_stream_is_synced(const struct check_stream *stream, struct base_part id, int64_t offset)
 {
     for (uint32_t i = 0; i < stream->log_count; i++) {
-        if (base_part_equal(stream->logs[i].id, id)) { return offset < stream->logs[i].synced_end; }
+        if (base_part_equal(stream->logs[i].id, id)) { return offset < stream->logs[i].synced_max; }
     }
     return false;
 }

@@ -64,7 +64,8 @@ struct stream_log {
     struct stream_row *rows; /* not yet durable, and a few that are */
     uint32_t row_count, row_room, rows_durable;
     int64_t synced_end;
-    int64_t watermark; /* the highest ever */
+    int64_t synced_max; /* the highest ever: what was read before a deletion may be told after it */
+    int64_t watermark;  /* the highest ever */
     int64_t offset_start, offset_end;
     bool is_known; /* the broker had it */
     bool is_seen;  /* since this boot began to serve */
@@ -122,8 +123,8 @@ struct check_stream {
 void *stream__grow(void *at, uint32_t count, uint32_t *room, size_t item_bytes);
 struct stream_log *stream__log(struct check_stream *stream, struct base_part id); /* made when there is none */
 
-/* A write to one of its segments, past what the journal's rows name, has not been synced. */
-bool stream__has_unsynced_segment(const struct check_stream *stream, const struct stream_log *log);
+/* A write to one of its segments, past what the journal's rows name and below `end`, has not been synced. */
+bool stream__has_unsynced_segment(const struct check_stream *stream, const struct stream_log *log, int64_t end);
 
 /* Past the last offset that was ever written to its segments. */
 int64_t stream__asked_end(const struct check_stream *stream, const struct stream_log *log);

@@ -148,14 +148,15 @@ static void judge_segment(struct check_stream *stream, const struct stream_log *
     }
 }
 
-bool stream__has_unsynced_segment(const struct check_stream *stream, const struct stream_log *log)
+bool stream__has_unsynced_segment(const struct check_stream *stream, const struct stream_log *log, int64_t end)
 {
     char folder[320];
     (void)snprintf(folder, sizeof folder, "%s-%" PRId32 "/", log->name, log->id.index);
     for (uint32_t i = 0; i < stream->write_count; i++) {
         const char *name = stream->paths[stream->writes[i].path].name;
         if (name == NULL || strncmp(name, folder, strlen(folder)) != 0 || strstr(name, ".log") == NULL) { continue; }
-        if (stream->writes[i].offset_base >= log->synced_end) { return true; }
+        int64_t base = stream->writes[i].offset_base;
+        if (base >= log->synced_end && base < end) { return true; }
     }
     return false;
 }
@@ -252,6 +253,7 @@ static void advance(struct check_stream *stream)
         while (log->rows_durable < log->row_count && is_durable(stream, &log->rows[log->rows_durable])) {
             const struct stream_row *row = &log->rows[log->rows_durable++];
             log->synced_end = row->kind == KIND_RUN ? row->offset_end : row->offset_base;
+            if (log->synced_end > log->synced_max) { log->synced_max = log->synced_end; }
         }
     }
 }

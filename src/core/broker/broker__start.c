@@ -591,11 +591,19 @@ static void register_node(struct broker *broker, struct port_out *out)
     }
 }
 
+/* What was decided is answered once every shard has it: a client that was told so finds it so at any of them. */
+static bool is_delta_out(const struct broker *broker)
+{
+    for (size_t i = 0; i < DELTAS_MAX; i++) {
+        if (broker->deltas[i].takers > 0) { return true; }
+    }
+    return false;
+}
+
 static bool controller_step(struct broker *broker, struct port_out *out)
 {
-    if (broker->applying.is_on || broker->is_held) {
-        return false;
-    } /* its records' logs first; room in the journal first */
+    /* Its records' logs first; room in the journal first. */
+    if (broker->applying.is_on || broker->is_held || is_delta_out(broker)) { return false; }
     snapshot_begin_if_due(broker);
     if (snapshot_poll(broker, out)) { return true; }
     if (broker->is_snapshotting) { return false; }

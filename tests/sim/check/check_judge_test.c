@@ -169,6 +169,15 @@ static void a_failure_after_the_faults_is_I21(void **state)
                 "I21");
 }
 
+static void what_nobody_answers_may_be_lost_after_the_faults(void **state)
+{
+    (void)state;
+    struct check_report report = judge(
+        CREATED "10 p1 1 invoke produce topic=t partition=0 acks=0 record=1.1.0 final=1\n"
+                "11 p1 1 unknown produce topic=t partition=0 acks=0 record=1.1.0 final=1 error=13\n" END("2", "0"));
+    assert_int_equal(report.count, 0);
+}
+
 static void a_definite_error_that_is_read_is_I22(void **state)
 {
     (void)state;
@@ -266,6 +275,7 @@ int main(void)
         cmocka_unit_test(a_record_that_nobody_produced_is_I20),
         cmocka_unit_test(an_operation_without_an_end_is_I21),
         cmocka_unit_test(a_failure_after_the_faults_is_I21),
+        cmocka_unit_test(what_nobody_answers_may_be_lost_after_the_faults),
         cmocka_unit_test(a_definite_error_that_is_read_is_I22),
         cmocka_unit_test(a_latest_offset_below_what_is_known_is_I23),
         cmocka_unit_test(an_earliest_offset_that_is_not_0_is_I23),

@@ -333,6 +333,60 @@ static void what_a_dead_process_left_unsynced_is_not_synced_by_reading_it(void *
     expect_only(f, "I3");
 }
 
+/* A row that says where a deletion or a truncation cut. */
+static void write_truncate(struct fixture *f, int64_t base, uint64_t sequence)
+{
+    uint64_t write = write_run(f, base, base, false, sequence); /* then the bytes that the stream sees are told again */
+    done(f, PORT_WRITE, journal_file, write, PORT_OK, GROUP_BYTES);
+    f->group[128] = 2;
+    base_put_u64(f->group + 32, sequence + 1);
+    f->piece = (struct port_piece){.at = f->group, .size_bytes = GROUP_BYTES};
+    write = ask(f, (struct port_effect){.kind = PORT_WRITE,
+                                        .file = journal_file,
+                                        .position_bytes = (sequence + 1) * GROUP_BYTES,
+                                        .pieces = &f->piece,
+                                        .piece_count = 1});
+    done(f, PORT_WRITE, journal_file, write, PORT_OK, GROUP_BYTES);
+    uint64_t sync = sync_file(f, journal_file);
+    done(f, PORT_SYNC, journal_file, sync, PORT_OK, 0);
+}
+
+static void what_was_synced_when_it_was_read_may_be_told_after_its_deletion(void **state)
+{
+    (void)state;
+    struct fixture *f = given();
+    open_file(f, journal_file, "weir-journal/0000000000.wj");
+    synced(f, 0, 5, 1);
+    write_truncate(f, 0, 2);
+    check_stream_read(f->stream, part, 4);
+    assert_int_equal(f->report.count, 0);
+    check_stream_read(f->stream, part, 5);
+    expect_only(f, "I4");
+}
+
+static void what_a_sync_of_the_segment_covered_is_synced_though_no_row_names_it(void **state)
+{
+    (void)state;
+    struct fixture *f = given();
+    open_file(f, segment_file, "t-0/00000000000000000000.log");
+    see_log(f, 0, 8);
+    uint8_t bytes[100] = {0}; /* its batch begins at offset 0 */
+    struct port_piece piece = {.at = bytes, .size_bytes = sizeof bytes};
+    struct port_effect effect = {.kind = PORT_WRITE, .file = segment_file, .pieces = &piece, .piece_count = 1};
+    uint64_t write = ask(f, effect);
+    done(f, PORT_WRITE, segment_file, write, PORT_OK, sizeof bytes);
+    uint64_t sync = sync_file(f, segment_file);
+    done(f, PORT_SYNC, segment_file, sync, PORT_OK, 0);
+    base_put_u64(bytes, 5); /* a later one, which nothing synced */
+    effect.position_bytes = 100;
+    write = ask(f, effect);
+    done(f, PORT_WRITE, segment_file, write, PORT_OK, sizeof bytes);
+    check_stream_crash(f->stream, CHECK_PROCESS);
+    see_log(f, 5, 5);
+    assert_int_equal(f->report.count, 0);
+    done_with(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -349,6 +403,8 @@ int main(void)
         cmocka_unit_test(a_log_that_is_gone_after_recovery_is_I18),
         cmocka_unit_test(a_log_that_is_longer_after_recovery_is_I18),
         cmocka_unit_test(what_a_dead_process_left_unsynced_is_not_synced_by_reading_it),
+        cmocka_unit_test(what_was_synced_when_it_was_read_may_be_told_after_its_deletion),
+        cmocka_unit_test(what_a_sync_of_the_segment_covered_is_synced_though_no_row_names_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
