@@ -160,6 +160,11 @@ static void add(struct totals *totals, const struct run_result *result, uint64_t
     for (int i = 0; i < WORLD_FAULT_COUNT; i++) { totals->sum.hits[i] += result->hits[i]; }
     for (int i = 0; i < CHECK_APIS; i++) { totals->sum.answers[i] += result->answers[i]; }
     for (int i = 0; i < RUN_BRANCH_COUNT; i++) { totals->sum.branches[i] += result->branches[i]; }
+    for (int i = 0; i < RUN_STATE_COUNT; i++) { totals->sum.reached[i] += result->reached[i]; }
+    for (uint32_t i = 0; i < WORLD_BEFORE_COUNT; i++) {
+        totals->sum.asked_of[i] += result->asked_of[i];
+        totals->sum.crashes_before[i] += result->crashes_before[i];
+    }
     totals->events[at] = result->events;
     totals->crashes[at] = result->crashes;
     totals->acknowledged[at] = result->acknowledged;
@@ -247,6 +252,14 @@ static void print_tables(const struct range_config *range, struct totals *totals
     }
     for (int i = 0; i < RUN_BRANCH_COUNT; i++) {
         print_row(range->is_json, "recovery", run_branch_name((enum run_branch)i), totals->sum.branches[i]);
+    }
+    for (int i = 0; i < RUN_STATE_COUNT; i++) {
+        print_row(range->is_json, "crash in", run_state_name((enum run_state)i), totals->sum.reached[i]);
+    }
+    for (uint32_t i = 0; i < WORLD_BEFORE_COUNT; i++) {
+        const char *name = i == WORLD_BEFORE_MESSAGE ? "message" : port_effect_name((enum port_effect_kind)i);
+        if (totals->sum.asked_of[i] == 0) { continue; } /* a broker has no use for it */
+        print_row(range->is_json, "before", name, totals->sum.crashes_before[i]);
     }
     print_row(range->is_json, "median", "events", median(totals->events, totals->seeds));
     print_row(range->is_json, "median", "crashes", median(totals->crashes, totals->seeds));

@@ -167,60 +167,6 @@ static bool broker_is_still(struct run *run)
 
 static bool verifier_is_finished(struct run *run) { return view_actor(run, run->verifier).is_finished; }
 
-/* ---- the schedule of crashes ---- */
-
-static void crash_now(void *context, struct world *world)
-{
-    struct run *run = context;
-    world_crash(world, run->cast.broker, base_prng_chance(&run->prng, 3, 4) ? WORLD_POWER : WORLD_PROCESS);
-}
-
-static void restart_now(void *context, struct world *world)
-{
-    struct run *run = context;
-    if (world_node_state(world, run->cast.broker) == WORLD_STOPPED ||
-        world_node_state(world, run->cast.broker) == WORLD_DOWN) {
-        world_restart(world, run->cast.broker);
-    }
-}
-
-static void stop_now(void *context, struct world *world)
-{
-    struct run *run = context;
-    if (world_node_state(world, run->cast.broker) == WORLD_UP) { world_stop(world, run->cast.broker); }
-}
-
-static void schedule_crashes(struct run *run)
-{
-    uint64_t span_ns = (uint64_t)run->shape.load_ms * WORLD_MS;
-    for (int64_t i = 0; i < run->shape.crashes; i++) {
-        uint64_t at_ns = 300 * WORLD_MS + base_prng_below(&run->prng, span_ns);
-        bool is_stop = base_prng_chance(&run->prng, 1, 8);
-        world_at(run->world, at_ns, is_stop ? stop_now : crash_now, run);
-        uint64_t back_ns = at_ns + (is_stop ? 800 * WORLD_MS : 0) + 1 + base_prng_below(&run->prng, 300 * WORLD_MS);
-        world_at(run->world, back_ns, restart_now, run);
-        if (base_prng_chance(&run->prng, 1, 2)) { /* again, while it recovers */
-            uint64_t again_ns = back_ns + 1 + base_prng_below(&run->prng, 40 * WORLD_MS);
-            world_at(run->world, again_ns, crash_now, run);
-            back_ns = again_ns + 1 + base_prng_below(&run->prng, 300 * WORLD_MS);
-            world_at(run->world, back_ns, restart_now, run);
-        }
-        run->crash_end_ns = base_max_u64(run->crash_end_ns, back_ns);
-    }
-}
-
-void run__crash_checkpoint(struct run *run)
-{
-    uint64_t now_ns = world_now(run->world);
-    bool is_wanted = run->shape.checkpoint_crashes > 0 && now_ns < run->crash_end_ns;
-    if (!is_wanted || !base_prng_chance(&run->prng, 1, 2)) { return; }
-    run->shape.checkpoint_crashes -= 1;
-    uint64_t within_ns = base_prng_chance(&run->prng, 1, 2) ? 3 * WORLD_MS : 30 * WORLD_MS;
-    uint64_t at_ns = now_ns + 1 + base_prng_below(&run->prng, within_ns);
-    world_at(run->world, at_ns, crash_now, run);
-    world_at(run->world, at_ns + 1 + base_prng_below(&run->prng, 200 * WORLD_MS), restart_now, run);
-}
-
 /* A disk that failed is off line until a restart: the operator's part. */
 static void restart_failed(struct run *run)
 {
@@ -239,6 +185,7 @@ static bool load_and_drain(struct run *run)
 {
     (void)run_until(run, producers_are_finished, 40 * WORLD_S); /* faults may keep them from it */
     world_calm(run->world);
+    run->is_calm = true;
     tell_actors(run, ACTOR_DRAIN);
     note(run, "calm");
     restart_failed(run);
@@ -403,7 +350,7 @@ static void begin(struct run *run, const struct world_knobs *knobs)
                                                                             .disk_count = 1,
                                                                             .region_bytes = NODE_REGION_BYTES});
     run__add_actors(run);
-    schedule_crashes(run);
+    run__schedule(run);
 }
 
 static void end(struct run *run)
@@ -418,6 +365,10 @@ static void end(struct run *run)
         result->virtual_ns = world_now(run->world);
         result->hash = world_hash(run->world);
         for (int i = 0; i < WORLD_FAULT_COUNT; i++) { result->hits[i] = world_hits(run->world, (enum world_fault)i); }
+        for (uint32_t i = 0; i < WORLD_BEFORE_COUNT; i++) {
+            result->asked_of[i] = world_asked_of(run->world, i);
+            result->crashes_before[i] = world_crashes_before(run->world, i);
+        }
         world_destroy(run->world);
     }
     if (run->stream != NULL) {

@@ -61,6 +61,23 @@ enum run_branch { /* what a start or an end met: the broker's recovery */
 };
 const char *run_branch_name(enum run_branch branch);
 
+enum run_state {                       /* what a crash may be tied to */
+                 RUN_STATE_BOOT = 0,   /* the start has begun, the journal is being read */
+                 RUN_STATE_RECOVERING, /* its entries are given to their logs */
+                 RUN_STATE_LOADING,    /* the metadata log is read */
+                 RUN_STATE_SERVING,    /* this very moment */
+                 RUN_STATE_STOPPING,
+                 RUN_STATE_WRITTEN,    /* a round is written into its segment, the journal not asked yet */
+                 RUN_STATE_JOURNALLED, /* the journal is synced, what waited for it not answered */
+                 RUN_STATE_CHECKPOINT, /* one is being written */
+                 RUN_STATE_ROLL,       /* a segment was begun */
+                 RUN_STATE_JOURNAL_ROLL,
+                 RUN_STATE_TRIM,   /* a journal file was dropped, or renamed to be used again */
+                 RUN_STATE_DELETE, /* a log's file was asked to go */
+                 RUN_STATE_COUNT
+};
+const char *run_state_name(enum run_state state);
+
 struct run_result {
     uint64_t seed;
     bool is_ok;
@@ -76,6 +93,8 @@ struct run_result {
     uint64_t hits[WORLD_FAULT_COUNT];
     uint64_t answers[CHECK_APIS];
     uint64_t branches[RUN_BRANCH_COUNT];
+    uint64_t reached[RUN_STATE_COUNT]; /* crashes that were tied to that state */
+    uint64_t asked_of[WORLD_BEFORE_COUNT], crashes_before[WORLD_BEFORE_COUNT];
     uint64_t acks_judged;
 };
 

@@ -18,7 +18,15 @@ struct run_shape { /* drawn from the seed; each may be set */
     int64_t shards, step_max, topics, partitions_max, producers, consumers, rudes;
     int64_t records, value_bytes_max, pause_max_ms, crashes, load_ms, segment_bytes, journal_bytes, io_errors,
         clean_stop;
-    int64_t checkpoint_crashes, sync_errors;
+    int64_t state_crashes, sync_errors;
+};
+
+#define RUN_TRAPS_MAX 8
+/* A crash that waits for a state of the node: the state is let pass `passes` times, then the effects within the next `within`. */
+struct run_trap {
+    enum run_state state;
+    uint64_t passes, within;
+    bool is_sprung;
 };
 
 struct run {
@@ -37,6 +45,10 @@ struct run {
     uint32_t actor_count;
     uint32_t verifier;     /* its index */
     uint64_t crash_end_ns; /* when the last scheduled one is over */
+    struct run_trap traps[RUN_TRAPS_MAX];
+    uint32_t trap_count;
+    enum run_state sprung; /* whose crash is planned; RUN_STATE_COUNT: of none */
+    bool is_calm;          /* faults have stopped */
     bool is_failed;
     /* of this boot */
     enum broker_state states[WORLD_SHARDS_MAX];
@@ -52,8 +64,9 @@ struct run {
 void run__shape_draw(struct run *run, struct world_knobs *knobs);
 void run__add_actors(struct run *run);
 void run__observe(struct run *run);
-/* A checkpoint has been begun: perhaps it is not going to end. */
-void run__crash_checkpoint(struct run *run);
+void run__schedule(struct run *run);
+/* The broker is in that state now: perhaps a crash waited for it. */
+void run__reached(struct run *run, enum run_state state);
 void run__fail(struct run *run, const char *id, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -4,9 +4,24 @@
  */
 #include "run__parts.h"
 
+#define PLOG_ROOM    UINT64_C(0x50) /* the top byte of their tokens */
+#define JOURNAL_ROOM UINT64_C(0x4a)
+
 static bool has_part(struct base_slice text, const char *part)
 {
     return text.size_bytes > 0 && memmem(text.at, text.size_bytes, part, strlen(part)) != NULL;
+}
+
+static bool is_serving(const struct run *run, uint32_t shard) { return run->states[shard] >= BROKER_SERVING; }
+
+static void note_event(struct run *run, uint32_t shard, const struct port_event *event)
+{
+    if (event->kind == PORT_EVENT_START && shard == 0) { run__reached(run, RUN_STATE_BOOT); }
+    bool is_done = event->kind == PORT_EVENT_DONE && event->done.rc == PORT_OK && is_serving(run, shard);
+    if (!is_done) { return; }
+    uint64_t room = event->done.token >> 56;
+    if (event->done.effect == PORT_WRITE && room == PLOG_ROOM) { run__reached(run, RUN_STATE_WRITTEN); }
+    if (event->done.effect == PORT_SYNC && room == JOURNAL_ROOM) { run__reached(run, RUN_STATE_JOURNALLED); }
 }
 
 static void on_event(void *context, uint32_t node, uint32_t shard, const struct port_event *event,
@@ -16,10 +31,9 @@ static void on_event(void *context, uint32_t node, uint32_t shard, const struct 
     struct run *run = context;
     if (node != run->cast.broker) { return; }
     run->broker_events += 1;
+    note_event(run, shard, event);
     check_stream_event(run->stream, shard, event, payload);
 }
-
-static bool is_serving(const struct run *run, uint32_t shard) { return run->states[shard] >= BROKER_SERVING; }
 
 /* From its open until its close, by when it and its name are synced. */
 static void note_checkpoint(struct run *run, const struct port_effect *effect)
@@ -28,7 +42,7 @@ static void note_checkpoint(struct run *run, const struct port_effect *effect)
     if (is_create && has_part(effect->path, "weir-journal/checkpoint-")) {
         run->is_checkpointing = true;
         run->checkpoint_file = effect->file;
-        run__crash_checkpoint(run);
+        run__reached(run, RUN_STATE_CHECKPOINT);
     }
     if (!run->is_checkpointing || effect->kind != PORT_CLOSE_FILE) { return; }
     if (effect->file.slot != run->checkpoint_file.slot || effect->file.shard != run->checkpoint_file.shard) { return; }
@@ -53,15 +67,23 @@ static void note_disk_effect(struct run *run, uint32_t shard, const struct port_
     if (is_serving(run, shard)) {
         if (is_create && is_log && !has_part(effect->path, "/00000000000000000000.log")) {
             branches[RUN_SEGMENT_ROLLED] += 1;
+            run__reached(run, RUN_STATE_ROLL);
         }
         bool is_checkpoint = is_journal && has_part(effect->path, "/checkpoint-");
-        if (is_create && is_journal && !is_checkpoint) { branches[RUN_JOURNAL_ROLLED] += 1; }
+        if (is_create && is_journal && !is_checkpoint) {
+            branches[RUN_JOURNAL_ROLLED] += 1;
+            run__reached(run, RUN_STATE_JOURNAL_ROLL);
+        }
         bool is_gone = effect->kind == PORT_UNLINK || effect->kind == PORT_RENAME;
-        if (is_gone && is_journal) { branches[RUN_JOURNAL_TRIMMED] += 1; }
+        if (is_gone && is_journal) {
+            branches[RUN_JOURNAL_TRIMMED] += 1;
+            run__reached(run, RUN_STATE_TRIM);
+        }
+        if (is_gone && is_log) { run__reached(run, RUN_STATE_DELETE); }
         return;
     }
     if (effect->kind == PORT_TRUNCATE) { branches[RUN_TAIL_CUT] += 1; }
-    if (effect->kind == PORT_WRITE && effect->token >> 56 == 0x50) { branches[RUN_BYTES_REPLAYED] += 1; }
+    if (effect->kind == PORT_WRITE && effect->token >> 56 == PLOG_ROOM) { branches[RUN_BYTES_REPLAYED] += 1; }
 }
 
 static void look_at_logs(struct run *run, uint32_t shard, const struct broker *broker)
@@ -112,6 +134,20 @@ static void on_effect(void *context, uint32_t node, uint32_t shard, const struct
     check_stream_effect(run->stream, shard, effect);
 }
 
+static void note_move(struct run *run, enum broker_state to)
+{
+    switch (to) {
+    case BROKER_RECOVERING: run__reached(run, RUN_STATE_RECOVERING); return;
+    case BROKER_LOADING: run__reached(run, RUN_STATE_LOADING); return;
+    case BROKER_SERVING: run__reached(run, RUN_STATE_SERVING); return;
+    case BROKER_DRAINING:
+    case BROKER_CHECKPOINTING:
+    case BROKER_CLOSING: run__reached(run, RUN_STATE_STOPPING); return;
+    case BROKER_BOOT:
+    case BROKER_STOPPED: return;
+    }
+}
+
 static void on_step(void *context, uint32_t node, uint32_t shard, const struct port_out *out, const void *machine)
 {
     (void)out;
@@ -123,6 +159,7 @@ static void on_step(void *context, uint32_t node, uint32_t shard, const struct p
     if (view.state == BROKER_STOPPED && run->states[shard] < BROKER_SERVING && shard == 0) {
         run->result->branches[RUN_START_REFUSED] += 1;
     }
+    if (shard == 0 && view.state != run->states[0]) { note_move(run, view.state); }
     if (shard == 0 || !run->is_ready[shard]) { run->states[shard] = view.state; }
     if (view.is_disk_failed && shard == 0) { run->result->branches[RUN_DISK_FAILED] = 1; }
     if (run->is_ready[shard] && view.state < BROKER_CLOSING) { look_at_logs(run, shard, broker); }
@@ -165,6 +202,10 @@ static void on_crash(void *context, uint32_t node, enum world_crash kind)
     };
     run->result->branches[branches[run->states[0]]] += 1;
     run->result->crashes += 1;
+    if (run->sprung != RUN_STATE_COUNT && !world_is_crash_planned(run->world, node)) {
+        run->result->reached[run->sprung] += 1;
+        run->sprung = RUN_STATE_COUNT;
+    }
     if (run->is_checkpointing) { run->result->branches[RUN_CRASH_IN_CHECKPOINT] += 1; }
     run->is_checkpointing = false;
     run->was_clean = false;

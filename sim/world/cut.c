@@ -254,6 +254,15 @@ void world__evict(struct disk *disk)
     release_all(disk);
 }
 
+/* The process is gone, the system is not: what it had done is done, and the next process's syncs cover it. */
+void world__disk_outlives(struct disk *disk)
+{
+    for (struct base_link *at = base_list_first(&disk->inodes); at != NULL; at = base_list_next(&disk->inodes, at)) {
+        struct inode *inode = BASE_ITEM(at, struct inode, in_disk);
+        inode->told_seq = inode->seq;
+    }
+}
+
 /* ---- rot, wiping, looking on ---- */
 
 static struct disk *disk_at(const struct world *world, uint32_t node, uint32_t disk)

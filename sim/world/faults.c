@@ -37,7 +37,7 @@ static const struct {
     [WORLD_DISK_EIO_NAME] = {"disk_eio_name", 10000},
     [WORLD_DISK_EIO_LIST] = {"disk_eio_list", 50000},
     [WORLD_DISK_NO_SPACE] = {"disk_no_space", 2000},
-    [WORLD_DISK_NO_HANDLES] = {"disk_no_handles", 20000},
+    [WORLD_DISK_NO_HANDLES] = {"disk_no_handles", 50000},
     [WORLD_DISK_LOST_WRITE] = {"disk_lost_write", 0},
     [WORLD_DISK_MISDIRECTED] = {"disk_misdirected", 0},
     [WORLD_DISK_LOST_NAME] = {"disk_lost_name", 0},
@@ -45,6 +45,7 @@ static const struct {
     [WORLD_DISK_ROT] = {"disk_rot", 0},
     [WORLD_CRASH_POWER] = {"crash_power", 1000},
     [WORLD_CRASH_PROCESS] = {"crash_process", 500},
+    [WORLD_CRASH_KIND] = {"crash_kind", 5000},
     [WORLD_SHARD_SLOW] = {"shard_slow", 2000},
     [WORLD_NODE_PAUSE] = {"node_pause", 200},
     [WORLD_MESSAGE_LATE] = {"message_late", 10000},
@@ -59,6 +60,8 @@ static const struct {
     [WORLD_KEPT_NAME] = {"kept_name", 0},
     [WORLD_LOST_NAME] = {"lost_name", 0},
     [WORLD_OLD_BYTES] = {"old_bytes", 0},
+    [WORLD_CRASH_PLANNED] = {"crash_planned", 0},
+    [WORLD_CRASH_CALLED] = {"crash_called", 0},
     [WORLD_CRASH_MID_STEP] = {"crash_mid_step", 0},
 };
 _Static_assert(BASE_ARRAY_COUNT(faults) == WORLD_FAULT_COUNT, "every fault has a name");
@@ -87,14 +90,21 @@ uint64_t world__between(struct world *world, enum dice_use use, uint64_t min, ui
     return max <= min ? min : min + base_prng_below(world__dice(world, use), max - min + 1);
 }
 
-void world__count(struct world *world, enum world_fault fault) { world->hits[fault] += 1; }
+void world__count(struct world *world, enum world_fault fault)
+{
+    world->hits[fault] += 1;
+    bool is_consequence = fault >= WORLD_KEPT_WRITE && fault != WORLD_CRASH_PLANNED && fault != WORLD_CRASH_CALLED;
+    if (is_consequence) { return; }
+    world->last_fault = fault;
+    world->last_fault_event = world->events;
+}
 
 bool world__hit(struct world *world, enum world_fault fault)
 {
     uint32_t rate_ppm = world->knobs.rate_ppm[fault];
     if (rate_ppm == 0) { return false; }
     if (!base_prng_chance(&world->dice[(size_t)DICE_USE_COUNT + (size_t)fault], rate_ppm, 1000000)) { return false; }
-    world->hits[fault] += 1;
+    world__count(world, fault);
     return true;
 }
 
@@ -153,6 +163,9 @@ static void draw_shape(struct world_knobs *knobs, struct base_prng *prng)
     if (base_prng_chance(prng, 1, 3)) { knobs->socket_buffer_bytes = 4096 + (uint32_t)base_prng_below(prng, 65536); }
     if (base_prng_chance(prng, 1, 3)) { knobs->drift_max_ppm = base_prng_below(prng, 500); }
     knobs->restart_delay_max_ns = WORLD_MS + base_prng_below(prng, 10 * WORLD_S);
+    for (uint64_t kinds = 1 + base_prng_below(prng, 3); kinds > 0; kinds--) {
+        knobs->crash_kinds |= UINT64_C(1) << base_prng_below(prng, WORLD_BEFORE_COUNT);
+    }
 }
 
 void world_knobs_swarm(struct world_knobs *knobs, uint64_t seed)
@@ -188,9 +201,9 @@ static const struct {
     KNOB(handles_max, FIELD_U32),          KNOB(disk_capacity_bytes, FIELD_U64),
     KNOB(file_max_bytes, FIELD_U64),       KNOB(keep, FIELD_KEEP),
     KNOB(restart_delay_max_ns, FIELD_U64), KNOB(crash_at_effect, FIELD_U64),
-    KNOB(drift_max_ppm, FIELD_U64),        KNOB(wall_start_ms, FIELD_I64),
-    KNOB(evicts_at_boot, FIELD_BOOL),      KNOB(checks_lent, FIELD_BOOL),
-    KNOB(checks_stopped, FIELD_BOOL),
+    KNOB(crash_kinds, FIELD_U64),          KNOB(drift_max_ppm, FIELD_U64),
+    KNOB(wall_start_ms, FIELD_I64),        KNOB(evicts_at_boot, FIELD_BOOL),
+    KNOB(checks_lent, FIELD_BOOL),         KNOB(checks_stopped, FIELD_BOOL),
 };
 
 static bool field_set(struct world_knobs *knobs, size_t index, int64_t value)

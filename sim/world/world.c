@@ -242,24 +242,6 @@ static void send_message(struct world *world, struct shard *from, const struct p
     post(world, &from->node->shards[sent->to], sent, from->index, (uint16_t)from->index);
 }
 
-static bool is_note(enum port_effect_kind kind)
-{
-    return kind == PORT_LOG || kind == PORT_READY || kind == PORT_STOPPED;
-}
-
-/* True: the node goes down before this effect. */
-static bool crashes_here(struct world *world, struct node *node, const struct port_effect *effect)
-{
-    if (node->spec.disk_count == 0 || is_note(effect->kind)) { return false; }
-    world->effects += 1;
-    bool is_power = world->effects == world->knobs.crash_at_effect || world__hit(world, WORLD_CRASH_POWER);
-    if (!is_power && !world__hit(world, WORLD_CRASH_PROCESS)) { return false; }
-    node->crash_is_due = true;
-    node->crash_kind = is_power ? WORLD_POWER : WORLD_PROCESS;
-    world->has_crash_due = true;
-    return true;
-}
-
 static void carry_out(struct world *world, struct shard *shard)
 {
     struct node *node = shard->node;
@@ -270,7 +252,7 @@ static void carry_out(struct world *world, struct shard *shard)
     }
     for (uint32_t i = 0; i < out->effect_count; i++) {
         const struct port_effect *effect = &out->effects[i];
-        if (crashes_here(world, node, effect)) {
+        if (world__crashes_before(world, node, (uint32_t)effect->kind)) {
             if (i > 0) { world__count(world, WORLD_CRASH_MID_STEP); }
             return;
         }
@@ -279,7 +261,13 @@ static void carry_out(struct world *world, struct shard *shard)
         OBSERVE(world, on_effect, node->index, shard->index, effect);
         world__effect(world, shard, effect);
     }
-    for (uint32_t i = 0; i < out->message_count; i++) { send_message(world, shard, &out->messages[i]); }
+    for (uint32_t i = 0; i < out->message_count; i++) {
+        if (world__crashes_before(world, node, WORLD_BEFORE_MESSAGE)) {
+            if (i + out->effect_count > 0) { world__count(world, WORLD_CRASH_MID_STEP); }
+            return;
+        }
+        send_message(world, shard, &out->messages[i]);
+    }
 }
 
 static void crash_those_due(struct world *world)
@@ -429,6 +417,7 @@ static void drop_node(struct world *world, struct node *node, enum world_state s
         if (shard->region.at != NULL) { CHECK(munmap(shard->region.at, shard->region.size_bytes) == 0); }
         shard->region = (struct base_region){0};
     }
+    for (uint32_t i = 0; i < node->spec.disk_count; i++) { world__disk_outlives(&node->disks[i]); }
     node->handles = 0;
     node->state = state;
 }
@@ -539,6 +528,7 @@ struct world *world_create(uint64_t seed, const struct world_knobs *knobs)
     world->seed = seed;
     world->knobs = *knobs;
     world->hash = base_hash_u64(seed);
+    world->last_fault = WORLD_FAULT_COUNT;
     world->stepping_node = WORLD_NONE;
     world->stepping_shard = WORLD_NONE;
     for (size_t i = 0; i < BASE_ARRAY_COUNT(world->dice); i++) { base_prng_init(&world->dice[i], seed, i); }
@@ -668,6 +658,13 @@ uint64_t world_hash(const struct world *world) { return world->hash; }
 uint64_t world_events(const struct world *world) { return world->events; }
 uint64_t world_effects(const struct world *world) { return world->effects; }
 
+bool world_last_fault(const struct world *world, enum world_fault *fault_out, uint64_t *event_out)
+{
+    *fault_out = world->last_fault;
+    *event_out = world->last_fault_event;
+    return world->last_fault != WORLD_FAULT_COUNT;
+}
+
 uint64_t world_hits(const struct world *world, enum world_fault fault)
 {
     CHECK(fault < WORLD_FAULT_COUNT);
@@ -703,6 +700,7 @@ void world_post(struct world *world, uint32_t node, uint32_t shard, const struct
 
 void world_crash(struct world *world, uint32_t node, enum world_crash kind)
 {
+    if (node_at(world, node)->state == WORLD_UP) { world__count(world, WORLD_CRASH_CALLED); }
     if (world->stepping_node == WORLD_NONE) {
         world__crash_now(world, node_at(world, node), kind);
         return;
@@ -786,6 +784,7 @@ void world_calm(struct world *world)
     CHECK(world->stepping_node == WORLD_NONE);
     memset(world->knobs.rate_ppm, 0, sizeof world->knobs.rate_ppm);
     world->knobs.crash_at_effect = 0;
+    for (uint32_t i = 0; i < world->node_count; i++) { world->nodes[i]->crash_plan.left = 0; }
     world__trace_note(world, WORLD_NONE, "calm");
     for (uint32_t i = 0; i < world->node_count; i++) { calm_node(world, world->nodes[i]); }
 }

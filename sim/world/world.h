@@ -96,6 +96,7 @@ enum world_fault {
     /* nodes */
     WORLD_CRASH_POWER,   /* [effect of a node with disks] the power goes: only what the disk kept remains */
     WORLD_CRASH_PROCESS, /* [effect of a node with disks] the process dies: the page cache remains */
+    WORLD_CRASH_KIND,    /* [effect or message of a kind that knobs.crash_kinds names] the power goes */
     WORLD_SHARD_SLOW,    /* [step] a shard pauses */
     WORLD_NODE_PAUSE,    /* [step] all shards of the node pause */
     WORLD_MESSAGE_LATE,  /* [message between shards] a long delay */
@@ -111,9 +112,16 @@ enum world_fault {
     WORLD_KEPT_NAME, /* an unsynced create, rename, unlink or directory was kept */
     WORLD_LOST_NAME,
     WORLD_OLD_BYTES,      /* bytes of a failed sync or failed write-back fell back to what was there before */
+    WORLD_CRASH_PLANNED,  /* by world_crash_before or crash_at_effect */
+    WORLD_CRASH_CALLED,   /* by world_crash */
     WORLD_CRASH_MID_STEP, /* a crash came after some, not all, effects of a step */
     WORLD_FAULT_COUNT
 };
+
+/* What a crash may stand before: an effect, by its kind, or a message between shards. */
+#define WORLD_BEFORE_MESSAGE ((uint32_t)PORT_EFFECT_COUNT)
+#define WORLD_BEFORE_COUNT   ((uint32_t)PORT_EFFECT_COUNT + 1)
+#define WORLD_BEFORE_ANY     UINT32_MAX
 
 /* What a power cut keeps of what is not synced. */
 enum world_keep {
@@ -144,8 +152,10 @@ struct world_knobs {
     uint64_t
         restart_delay_max_ns; /* a node crashed by a fault or by crash_at_effect comes back by itself within this; 0: never */
     uint64_t
-        crash_at_effect; /* 0: none. The n-th effect (from 1) of nodes with disks is the first that is not carried out:
+        crash_at_effect;  /* 0: none. The n-th effect (from 1) of nodes with disks is the first that is not carried out:
                                       that node's power goes just before it. See world_effects. */
+    uint64_t crash_kinds; /* what the fault crash_kind comes before: bit k for effects of kind k, the one above them
+                                      for messages */
     uint64_t drift_max_ppm; /* of monotonic clocks, each node its own; 0: none */
     int64_t wall_start_ms;
     bool evicts_at_boot; /* a node that starts reads past the page cache, as it must after a failed sync: what
@@ -217,6 +227,10 @@ uint64_t world_hash(const struct world *world);    /* of the whole trace so far 
 uint64_t world_events(const struct world *world);  /* given to machines so far */
 uint64_t world_effects(const struct world *world); /* of nodes with disks so far: what crash_at_effect counts */
 uint64_t world_hits(const struct world *world, enum world_fault fault);
+uint64_t world_asked_of(const struct world *world, uint32_t kind);       /* by nodes with disks; WORLD_BEFORE_* */
+uint64_t world_crashes_before(const struct world *world, uint32_t kind); /* crashes that came just before one */
+/* What happened last: the fault, and after how many events. False: none yet. */
+bool world_last_fault(const struct world *world, enum world_fault *fault_out, uint64_t *event_out);
 /* Calls back at `at_ns` (world time, not before now), between steps: a harness's own schedule. */
 void world_at(struct world *world, uint64_t at_ns, void (*call)(void *context, struct world *world), void *context);
 
@@ -230,6 +244,10 @@ void world_crash(
     struct world *world, uint32_t node,
     enum world_crash
         kind); /* no-op when it is not up. Between steps, or in an observer (then it takes effect after the step's effects). */
+/* The `count`-th effect of `kind` (WORLD_BEFORE_*) of that node from now on is the first that is not carried out. One plan a
+ * node, a later one takes its place, and one that comes true, or a calm, ends it. count 0: none. May be called by observers. */
+void world_crash_before(struct world *world, uint32_t node, uint32_t kind, uint64_t count, enum world_crash crash);
+bool world_is_crash_planned(const struct world *world, uint32_t node);
 void world_restart(struct world *world, uint32_t node); /* no-op when it is up */
 void world_stop(struct world *world, uint32_t node);    /* PORT_EVENT_STOP to every shard */
 void world_pause(struct world *world, uint32_t node, uint64_t pause_ns);

@@ -4,6 +4,7 @@
  * Parts   clock.c    timers: a heap of what will happen
  *         faults.c   names, rates and dice; the swarm
  *         world.c    nodes, boot and crash, the shard's loop, looking on
+ *         crash.c    crashes at an effect
  *         effect.c   an effect's way from the step to its completion; tables of ids; port.h's rules for machines
  *         network.c  listeners, connections, segments
  *         content.c  bytes of a file: cached, durable, and what is between
@@ -356,7 +357,8 @@ uint64_t world__range_read(struct world *world, struct op *op, uint8_t *to, uint
 void world__disk_create(struct world *world, struct node *node, uint32_t index);
 void world__disk_destroy(struct disk *disk);
 void world__power_cut(struct world *world, struct disk *disk);
-void world__evict(struct disk *disk); /* what a failed sync dropped is seen as it is on disk */
+void world__disk_outlives(struct disk *disk); /* its process */
+void world__evict(struct disk *disk);         /* what a failed sync dropped is seen as it is on disk */
 
 /* ---- world.c ---- */
 
@@ -389,6 +391,12 @@ struct shard {
     struct ref_table refs[REF_KINDS];
 };
 
+struct crash_plan {
+    uint64_t left; /* effects of that kind until it; 0: none */
+    uint32_t kind;
+    enum world_crash crash;
+};
+
 struct node {
     struct world *world;
     uint32_t index;
@@ -408,6 +416,7 @@ struct node {
     uint8_t *is_blocked_to; /* by node; bit */
     bool crash_is_due;
     enum world_crash crash_kind;
+    struct crash_plan crash_plan;
 };
 
 struct call {
@@ -442,6 +451,10 @@ struct world {
     uint64_t hash;
     uint64_t events;
     uint64_t effects;
+    uint64_t asked_of[WORLD_BEFORE_COUNT]; /* effects by kind, of nodes with disks */
+    uint64_t crashes_before[WORLD_BEFORE_COUNT];
+    enum world_fault last_fault; /* WORLD_FAULT_COUNT: none yet */
+    uint64_t last_fault_event;
     bool was_seen; /* world_step: something was visible */
     bool has_crash_due;
     uint32_t stepping_node, stepping_shard;
@@ -460,6 +473,7 @@ void world__breach(struct world *world, const struct shard *shard, const char *f
     __attribute__((format(printf, 3, 4)));
 uint64_t world__lent_sum(const struct port_effect *effect);
 void world__shard_stopped(struct world *world, struct shard *shard);
+bool world__crashes_before(struct world *world, struct node *node, uint32_t kind);
 
 /* ---- trace.c ---- */
 

@@ -430,6 +430,70 @@ static void a_crash_at_the_nth_effect_leaves_those_before_it(void **state)
     }
 }
 
+/* The completion died with the process that asked; what it asked for did not. */
+static void a_sync_covers_what_a_dead_process_had_done(void **state)
+{
+    (void)state;
+    struct world_knobs knobs = given_knobs(WORLD_KEEP_NOTHING);
+    struct puppet *p = given_puppet(1, &knobs);
+    struct port_effect create = an_open(0, 1, "a", PORT_OPEN_WRITE | PORT_OPEN_CREATE);
+    (void)ask_all(p, &create, 1);
+    world_pause(p->world, p->node, 50 * WORLD_MS); /* so that it is not told */
+    assert_true(world_run(p->world, world_now(p->world) + 20 * WORLD_MS));
+    struct base_slice seen;
+    assert_true(world_file_view(p->world, p->node, 0, "a", &seen));
+    assert_false(has_come(p, create.token));
+    crash_and_restart(p, WORLD_PROCESS);
+    expect_rc(do_it(p, by_name(PORT_SYNC_DIR, "")), PORT_OK);
+    crash_and_restart(p, WORLD_POWER);
+    assert_true(world_file_view(p->world, p->node, 0, "a", &seen));
+    drop_puppet(p);
+}
+
+static void a_planned_crash_comes_before_the_nth_effect_of_its_kind(void **state)
+{
+    (void)state;
+    for (uint64_t n = 1; n <= 3; n++) {
+        struct world_knobs knobs = given_knobs(WORLD_KEEP_ALL);
+        struct puppet *p = given_puppet(n, &knobs);
+        world_crash_before(p->world, p->node, PORT_SYNC_DIR, n, WORLD_POWER);
+        for (uint32_t i = 1; i < n; i++) { expect_rc(do_it(p, by_name(PORT_SYNC_DIR, "")), PORT_OK); }
+        expect_rc(do_it(p, by_name(PORT_MAKE_DIR, "d")), PORT_OK);
+        assert_true(world_is_crash_planned(p->world, p->node));
+        struct port_effect last = by_name(PORT_SYNC_DIR, "");
+        (void)ask_all(p, &last, 1);
+        assert_int_equal(world_node_state(p->world, p->node), WORLD_DOWN);
+        assert_int_equal(world_crashes_before(p->world, PORT_SYNC_DIR), 1);
+        assert_int_equal(world_asked_of(p->world, PORT_SYNC_DIR), n);
+        assert_int_equal(world_hits(p->world, WORLD_CRASH_PLANNED), 1);
+        enum world_fault last_fault;
+        uint64_t event;
+        assert_true(world_last_fault(p->world, &last_fault, &event));
+        assert_int_equal(last_fault, WORLD_CRASH_PLANNED);
+        assert_int_equal(event, world_events(p->world));
+        world_restart(p->world, p->node);
+        assert_false(world_is_crash_planned(p->world, p->node));
+        expect_rc(do_it(p, by_name(PORT_SYNC_DIR, "")), PORT_OK);
+        drop_puppet(p);
+    }
+}
+
+static void a_fault_of_a_kind_strikes_no_other_kind(void **state)
+{
+    (void)state;
+    struct world_knobs knobs = given_knobs(WORLD_KEEP_ALL);
+    knobs.crash_kinds = UINT64_C(1) << PORT_LIST;
+    knobs.rate_ppm[WORLD_CRASH_KIND] = 1000000;
+    struct puppet *p = given_puppet(1, &knobs);
+    expect_rc(do_it(p, by_name(PORT_MAKE_DIR, "d")), PORT_OK);
+    expect_rc(do_it(p, by_name(PORT_SYNC_DIR, "")), PORT_OK);
+    struct port_effect list = by_name(PORT_LIST, "");
+    (void)ask_all(p, &list, 1);
+    assert_int_equal(world_node_state(p->world, p->node), WORLD_DOWN);
+    assert_int_equal(world_crashes_before(p->world, PORT_LIST), 1);
+    drop_puppet(p);
+}
+
 static void what_was_there_before_the_run_is_durable(void **state)
 {
     (void)state;
@@ -491,6 +555,9 @@ int main(void)
         cmocka_unit_test(rot_flips_one_bit),
         cmocka_unit_test(a_wiped_disk_is_empty),
         cmocka_unit_test(a_crash_at_the_nth_effect_leaves_those_before_it),
+        cmocka_unit_test(a_sync_covers_what_a_dead_process_had_done),
+        cmocka_unit_test(a_planned_crash_comes_before_the_nth_effect_of_its_kind),
+        cmocka_unit_test(a_fault_of_a_kind_strikes_no_other_kind),
         cmocka_unit_test(what_was_there_before_the_run_is_durable),
         cmocka_unit_test(a_misdirected_write_lands_elsewhere),
     };
