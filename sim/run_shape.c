@@ -59,9 +59,9 @@ static int64_t draw(struct run *run, int64_t from, int64_t to)
 /* Errors of the disk that a broker may answer by going off line. Failed syncs alone are part of every swarm. */
 static void without_io_errors(struct world_knobs *knobs, bool has_syncs)
 {
-    static const enum world_fault faults[] = {WORLD_DISK_EIO_READ, WORLD_DISK_EIO_WRITE, WORLD_DISK_EIO_SYNC,
-                                              WORLD_DISK_EIO_BACK, WORLD_DISK_EIO_NAME,  WORLD_DISK_EIO_LIST,
-                                              WORLD_DISK_NO_SPACE, WORLD_DISK_NO_HANDLES};
+    static const enum world_fault faults[] = {WORLD_DISK_EIO_READ, WORLD_DISK_EIO_WRITE,  WORLD_DISK_EIO_SYNC,
+                                              WORLD_DISK_EIO_BACK, WORLD_DISK_EIO_NAME,   WORLD_DISK_EIO_LIST,
+                                              WORLD_DISK_NO_SPACE, WORLD_DISK_NO_HANDLES, WORLD_DISK_NO_MEMORY};
     for (size_t i = 0; i < BASE_ARRAY_COUNT(faults); i++) { knobs->rate_ppm[faults[i]] = 0; }
     if (has_syncs) { knobs->rate_ppm[WORLD_DISK_EIO_SYNC] = SYNC_ERRORS_PPM; }
 }

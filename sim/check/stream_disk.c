@@ -376,7 +376,8 @@ static void done_sync(struct check_stream *stream, const struct port_event *even
 void stream__disk_done(struct check_stream *stream, const struct port_event *event)
 {
     enum port_rc rc = event->done.rc;
-    if (rc == PORT_IO || rc == PORT_NO_SPACE || rc == PORT_NO_HANDLES) { stream->counts.errors += 1; }
+    bool is_lack = rc == PORT_NO_SPACE || rc == PORT_NO_HANDLES || rc == PORT_NO_MEMORY;
+    if (rc == PORT_IO || is_lack) { stream->counts.errors += 1; }
     switch ((int)event->done.effect) {
     case PORT_OPEN:
         if (event->done.rc != PORT_OK) { forget_open(stream, event->done.file); }

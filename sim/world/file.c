@@ -388,6 +388,10 @@ static void run_read(struct world *world, struct op *op)
         world__op_done(world, op, PORT_IO, 0);
         return;
     }
+    if (world__hit(world, WORLD_DISK_NO_MEMORY)) {
+        world__op_done(world, op, PORT_NO_MEMORY, 0);
+        return;
+    }
     uint64_t count = 0;
     if (op->effect.position_bytes < content->size_bytes) {
         count = base_min_u64(op->effect.size_bytes, content->size_bytes - op->effect.position_bytes);

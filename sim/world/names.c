@@ -339,6 +339,7 @@ static enum port_rc run_open(struct world *world, struct disk *disk, struct op *
     if (node->handles >= world->knobs.handles_max || world__hit(world, WORLD_DISK_NO_HANDLES)) {
         return PORT_NO_HANDLES;
     }
+    if (world__hit(world, WORLD_DISK_NO_MEMORY)) { return PORT_NO_MEMORY; }
     enum port_rc rc = find_place(disk->root, op->effect.path, false, &place);
     if (rc != PORT_OK) { return rc; }
     struct inode *inode = entry_of(place.dir, place.name, false);

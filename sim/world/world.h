@@ -101,6 +101,7 @@ enum world_fault {
     WORLD_NODE_PAUSE,    /* [step] all shards of the node pause */
     WORLD_MESSAGE_LATE,  /* [message between shards] a long delay */
     WORLD_CLOCK_STEP, /* [about once a second, per node] the wall clock moves, by years at times. Not in the swarm. */
+    WORLD_DISK_NO_MEMORY, /* [open, read] the system has none for it */
     /* what became of things at a power cut: counted, no rate of their own */
     WORLD_KEPT_WRITE,      /* an unsynced write was kept */
     WORLD_LOST_WRITE,      /* lost */

@@ -378,8 +378,14 @@ static void a_file_open_for_reading_refuses_writes(void **state)
     struct port_file reader = file_id(0, 1, 1);
     expect_count(do_it(c, 0, an_open(reader, "a", PORT_OPEN_READ)), 3);
     struct port_piece piece = memory("x", 1);
-    struct port_event done = do_it(c, 0, a_write(reader, 0, &piece, 1));
-    assert_int_not_equal(done.done.rc, PORT_OK);
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(wheres); i++) {
+        expect_rc(do_it(c, 0, at_where(a_write(reader, 0, &piece, 1), wheres[i])), PORT_DENIED);
+    }
+    expect_rc(do_it(c, 0, a_truncate(reader, 1)), PORT_DENIED);
+    struct port_effect allocate = of_file(PORT_ALLOCATE, reader);
+    allocate.size_bytes = 1;
+    expect_rc(do_it(c, 0, allocate), PORT_DENIED);
+    expect_rc(do_it(c, 0, of_file(PORT_SYNC, reader)), PORT_OK); /* and holds nothing up */
     expect_file_holds(c, file, "abc", 3);
     finish(c);
 }

@@ -171,6 +171,25 @@ static void a_step_may_be_as_large_as_the_out_allows(void **state)
     finish(c);
 }
 
+static void notes_have_no_completion(void **state)
+{
+    (void)state;
+    struct contract *c = given_shards(1);
+    struct port_effect effects[] = {{.kind = PORT_LOG,
+                                     .flags = PORT_INFO,
+                                     .path = base_slice_text("a line for people"),
+                                     .path_to = base_slice_text("contract")},
+                                    {.kind = PORT_READY},
+                                    by_name(PORT_MAKE_DIR, "d")};
+    uint64_t tokens[3];
+    ask_all(c, 0, effects, 3, tokens);
+    expect_rc(await(c, tokens[2]), PORT_OK); /* what follows them is carried out */
+    settle(c, 0);
+    assert_false(has_completed(c, tokens[0]));
+    assert_false(has_completed(c, tokens[1]));
+    finish(c);
+}
+
 static void a_stop_is_one_event_and_nothing_is_outstanding_after_it(void **state)
 {
     (void)state;
@@ -189,6 +208,7 @@ const struct CMUnitTest contract_loop_cases[] = {
     cmocka_unit_test(continue_lets_others_in_first),
     cmocka_unit_test(messages_between_shards_arrive_in_order_and_whole),
     cmocka_unit_test(a_step_may_be_as_large_as_the_out_allows),
+    cmocka_unit_test(notes_have_no_completion),
     cmocka_unit_test(a_stop_is_one_event_and_nothing_is_outstanding_after_it),
 };
 const size_t contract_loop_case_count = BASE_ARRAY_COUNT(contract_loop_cases);

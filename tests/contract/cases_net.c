@@ -460,6 +460,47 @@ static void connections_made_before_the_accept_wait_for_it(void **state)
     finish(c);
 }
 
+static void what_is_closed_with_bytes_unread_resets_its_peer(void **state)
+{
+    (void)state;
+    struct contract *c = given_shards(1);
+    struct pair pair = given_pair(c);
+    expect_sends(c, pair.near, "never read", 10);
+    expect_rc(do_it(c, 0, a_recv(pair.far, NULL, 0)), PORT_OK); /* it is there */
+    expect_rc(do_it(c, 0, of_conn(PORT_CLOSE, pair.far)), PORT_OK);
+    uint8_t byte;
+    expect_rc(do_it(c, 0, a_recv(pair.near, &byte, 1)), PORT_RESET);
+    expect_rc(do_it(c, 0, of_conn(PORT_CLOSE, pair.near)), PORT_OK);
+    finish(c);
+}
+
+static void a_connection_that_nobody_accepted_is_reset_when_its_listener_goes(void **state)
+{
+    (void)state;
+    struct contract *c = given_shards(1);
+    struct pair pair = given_pair(c);
+    struct port_conn waiting = conn_id(5, 1);
+    expect_rc(do_it(c, 0, a_connect(waiting, pair.bound)), PORT_OK);
+    uint8_t byte;
+    uint64_t token = ask(c, 0, a_recv(waiting, &byte, 1));
+    settle(c, 0);
+    assert_false(has_completed(c, token));
+    expect_rc(do_it(c, 0, an_unlisten(pair.listener)), PORT_OK);
+    expect_rc(await(c, token), PORT_RESET);
+    finish(c);
+}
+
+static void where_no_way_leads_is_unreachable(void **state)
+{
+    (void)state;
+    struct contract *c = given_shards(1);
+    for (int i = 0; i < 2; i++) { /* the failure freed the id */
+        expect_rc(do_it(c, 0, a_connect(conn_id(0, 1), contract_current()->nowhere)), PORT_UNREACHABLE);
+        expect_rc(do_it(c, 0, a_listen(0, 1, contract_current()->foreign)), PORT_UNREACHABLE);
+    }
+    finish(c);
+}
+
 const struct CMUnitTest contract_net_cases[] = {
     cmocka_unit_test(bytes_go_both_ways),
     cmocka_unit_test(an_accept_tells_the_peers_address),
@@ -481,5 +522,8 @@ const struct CMUnitTest contract_net_cases[] = {
     cmocka_unit_test(sends_to_a_peer_that_has_gone_fail_at_last),
     cmocka_unit_test(literals_and_names_are_resolved),
     cmocka_unit_test(connections_made_before_the_accept_wait_for_it),
+    cmocka_unit_test(what_is_closed_with_bytes_unread_resets_its_peer),
+    cmocka_unit_test(a_connection_that_nobody_accepted_is_reset_when_its_listener_goes),
+    cmocka_unit_test(where_no_way_leads_is_unreachable),
 };
 const size_t contract_net_case_count = BASE_ARRAY_COUNT(contract_net_cases);

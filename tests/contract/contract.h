@@ -1,8 +1,9 @@
 /* contract.h: one suite that holds every carrier of effects to port.h: host/uv and sim/world.
  *
  * Parts   contract.c: a machine without a will of its own, that emits what a test asks and keeps every event; and the words
- *         below. cases_*.c: the sentences. host_driver.c: the real world. Each driver is a program of its own:
- *         `main` calls contract_run with its driver.
+ *         below. cases_*.c: the sentences. coverage.c: what of port.h they met. host_driver.c: the real world, with
+ *         cases_host.c; world_driver.c: the simulated one, with cases_world.c. Each driver is a program of its own: `main`
+ *         calls contract_run with it.
  * Driver  a struct contract_driver. `create` makes one node with the given machines, stepped by contract_step, on empty
  *         disks, and starts it (PORT_EVENT_START to each shard). `poke` has a shard's machine stepped with a
  *         PORT_EVENT_MESSAGE whose `from` is CONTRACT_OUTSIDE, some time soon and in the order of the calls. `run` lets the
@@ -25,6 +26,7 @@
 #include <cmocka.h>
 
 #include "base/base.h"
+#include "coverage.h"
 #include "port/port.h"
 
 #define CONTRACT_OUTSIDE       UINT16_MAX
@@ -37,20 +39,30 @@ struct contract_driver {
     const char *name;
     struct port_address address; /* the node's own, port 0: where to listen, and where to connect to */
     struct port_address refused; /* where nobody listens */
+    struct port_address foreign; /* not the node's */
+    struct port_address nowhere; /* where no way leads */
     void *(*create)(uint32_t shards, uint32_t disks, void *const machines[]);
     void (*poke)(void *world, uint32_t shard, const struct port_message *message);
     bool (*run)(void *world, bool (*is_done)(void *arg), void *arg);
     void (*destroy)(void *world);
+    const struct CMUnitTest *own_cases; /* what only this carrier can be brought to do */
+    size_t own_case_count;
+    const struct coverage_excuse *excuses; /* what of port.h it has no case for, and why */
+    size_t excuse_count;
 };
 
 /* The step of the suite's machine, as the worlds call it. */
 void contract_step(void *machine, const struct port_event *event, struct port_out *out);
 
-/* Runs every case over the driver; what main returns. */
-int contract_run(const struct contract_driver *driver);
+/* Runs every case over the driver, and then asks whether each effect kind and error word of port.h had one; what main returns.
+ * With the argument --selftest: leaves cases out and plants excuses, and succeeds when exactly their names are told. */
+int contract_run(const struct contract_driver *driver, int argc, char **argv);
 
-/* For programs with cases of their own: the driver that the words below use. */
+/* The driver that the words below use. */
 void contract_use(const struct contract_driver *driver);
+
+/* Of all cases so far. */
+const struct coverage *contract_coverage(void);
 
 /* Blocks until is_done(arg), at most ten seconds; woken by every step of every machine. For drivers with threads. */
 bool contract_wait(bool (*is_done)(void *arg), void *arg);

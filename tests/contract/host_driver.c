@@ -104,8 +104,18 @@ const struct contract_driver host_driver = {
     .name = "host/uv",
     .address = {.ip = {[10] = 0xff, 0xff, 127, 0, 0, 1}, .port = 0},
     .refused = {.ip = {[10] = 0xff, 0xff, 127, 0, 0, 1}, .port = 1},
+    .foreign = {.ip = {[10] = 0xff, 0xff, 192, 0, 2, 1}, .port = 0}, /* RFC 5737: for documentation */
+    .nowhere = {.ip = {[10] = 0xff, 0xff, 224, 0, 0, 1}, .port = 9}, /* a group has no connections */
     .create = create,
     .poke = poke,
     .run = run,
     .destroy = destroy,
 };
+
+int main(int argc, char **argv)
+{
+    struct contract_driver driver = host_driver;
+    driver.own_cases = contract_host_cases;
+    driver.own_case_count = contract_host_case_count;
+    return contract_run(&driver, argc, argv);
+}

@@ -13,4 +13,7 @@ const char *host_driver_disk(void *world, uint32_t disk);
 /* The directories of the next worlds' disks are made in this one, when not NULL. */
 void host_driver_root(const char *directory);
 
+extern const struct CMUnitTest contract_host_cases[]; /* cases_host.c */
+extern const size_t contract_host_case_count;
+
 #endif

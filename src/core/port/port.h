@@ -59,7 +59,7 @@ enum port_rc {
     PORT_MISSING, /* no such name */
     PORT_NOT_DIR, /* a name on the way is not a directory, or is one where it must not be */
     PORT_NOT_EMPTY,
-    PORT_DENIED,   /* permission, or read-only */
+    PORT_DENIED,   /* permission, or read-only: a disk, or a file that was opened for reading */
     PORT_BAD_NAME, /* too long or not allowed */
     PORT_OTHER,
     PORT_RC_COUNT

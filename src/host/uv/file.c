@@ -166,7 +166,11 @@ static void do_open(struct shard *shard, const struct port_effect *effect)
     CHECK(effect->file.generation != 0);
     struct file *file = slot_of(shard, effect->file);
     CHECK(file->state == FILE_FREE); /* a slot is free only after its last completion */
-    *file = (struct file){.fd = -1, .generation = effect->file.generation, .state = FILE_OPENING, .disk = effect->disk};
+    *file = (struct file){.fd = -1,
+                          .generation = effect->file.generation,
+                          .state = FILE_OPENING,
+                          .disk = effect->disk,
+                          .can_write = (effect->flags & PORT_OPEN_WRITE) != 0};
     base_list_init(&file->ordered);
     base_list_init(&file->held);
     struct op *op = host__op_take(shard, effect);
@@ -205,6 +209,10 @@ static void do_read(struct shard *shard, struct file *file, struct op *op)
 
 static void do_ordered(struct shard *shard, struct file *file, struct op *op)
 {
+    if (!file->can_write) { /* one word for what the system calls by two: EBADF, EINVAL */
+        host__complete(op, PORT_DENIED, 0);
+        return;
+    }
     bool is_write = op->effect.kind == PORT_WRITE;
     if (is_write && op->effect.where == PORT_ON_SHARD && base_list_is_empty(&file->ordered)) {
         op->fd = file->fd;

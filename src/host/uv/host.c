@@ -16,10 +16,11 @@
 
 #define DISK_THREADS 2
 
-static void ignore_sigpipe(void)
+static void ignore_signals(void)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     CHECK(sigaction(SIGPIPE, &ignore, NULL) == 0); /* sendfile has no MSG_NOSIGNAL */
+    CHECK(sigaction(SIGXFSZ, &ignore, NULL) == 0); /* a write past the limit on files: PORT_NO_SPACE, not the end */
 }
 
 static void on_wake(uv_async_t *wake) { (void)wake; /* that the loop came round is all it is for */ }
@@ -93,7 +94,7 @@ enum port_rc host_create(const struct host_config *config, struct host **host_ou
     if (host->config.effects_max == 0) { host->config.effects_max = PORT_EFFECTS_MAX; }
     if (host->config.messages_max == 0) { host->config.messages_max = PORT_MESSAGES_MAX; }
     if (host->config.disk_threads == 0) { host->config.disk_threads = DISK_THREADS; }
-    ignore_sigpipe();
+    ignore_signals();
     CHECK(uv_mutex_init(&host->share_lock) == 0);
     host->disks = host__allocate(config->disk_count, sizeof *host->disks);
     for (uint32_t i = 0; i < config->disk_count; i++) { host->disks[i].fd = -1; }

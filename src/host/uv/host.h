@@ -48,7 +48,8 @@ struct host_config {
 
 #define HOST_WHY_BYTES 256
 
-/* Opens the disks' directories and makes the loops; no step runs yet. Ignores SIGPIPE for the process.
+/* Opens the disks' directories and makes the loops; no step runs yet. Ignores SIGPIPE and SIGXFSZ for the
+ * process.
  * Fails   the error word, and why_out a line for people; *host_out is then untouched. */
 MUST_USE
 enum port_rc host_create(const struct host_config *config, struct host **host_out, char why_out[HOST_WHY_BYTES]);

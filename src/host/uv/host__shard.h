@@ -90,9 +90,10 @@ struct file {
     uint32_t running; /* ops of this file on threads */
     uint32_t syncs_running;
     uint32_t truncates_pending; /* asked and not done */
-    bool is_ordered_running;    /* the first of `ordered` is on a thread */
-    struct base_list ordered;   /* writes, truncates, allocations for the threads, in the order asked */
-    struct base_list held;      /* syncs that wait for a truncate */
+    bool can_write;
+    bool is_ordered_running;  /* the first of `ordered` is on a thread */
+    struct base_list ordered; /* writes, truncates, allocations for the threads, in the order asked */
+    struct base_list held;    /* syncs that wait for a truncate */
     struct op *closing;
 };
 

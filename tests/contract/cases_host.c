@@ -1,6 +1,11 @@
-/* test_host_only.c: what only the real world has: its error words, a full disk, no descriptors left, names from the system.
+/* cases_host.c: what only the real world has: its error words, a full disk, no descriptors left, names from the system.
  *
- * A full disk is a small tmpfs, which only root may mount: without that the case is skipped, and says so.
+ * Errors  are the kernel's own, and need no right that a plain container lacks: NO_SPACE by a limit on the size of files, IO by
+ *         reading and writing /proc/self/mem where nothing is mapped, NO_MEMORY by reading a file of /proc/sys with a buffer that
+ *         the kernel finds too large, DENIED by unlinking in /proc, NO_HANDLES by a limit on descriptors, TIMED_OUT by a peer that
+ *         reads nothing for longer than TCP_USER_TIMEOUT. Links in the disk's directory lead to those files.
+ * Mounts  a disk that is really full, or read-only, is a small tmpfs: where none can be mounted the case is skipped, and says
+ *         so; the words do not depend on it.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -8,6 +13,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +25,8 @@
 #include <unistd.h>
 
 #include "host/uv/host.h"
+
+static const enum port_where wheres[] = {PORT_ON_DISK, PORT_ON_SHARD};
 
 static void every_errno_that_matters_has_its_word(void **state)
 {
@@ -68,7 +77,6 @@ static void a_full_disk_is_no_space_and_heals_when_something_is_deleted(void **s
     struct contract *c = given_disks(1);
     host_driver_root(NULL);
     static uint8_t large[(size_t)4 << 20];
-    static const enum port_where wheres[] = {PORT_ON_DISK, PORT_ON_SHARD};
     for (uint32_t i = 0; i < 2; i++) {
         struct port_file file = given_file(c, i, "a");
         struct port_piece piece = memory(large, sizeof large);
@@ -260,20 +268,148 @@ static void a_world_leaves_no_descriptor_behind(void **state)
     assert_int_equal(descriptor_count(), before);
 }
 
-int main(void)
+/* ---- errors of the kernel ---- */
+
+/* A name on the disk that leads to `target`. */
+static void given_link(struct contract *c, const char *name, const char *target)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_errno_that_matters_has_its_word),
-        cmocka_unit_test(a_full_disk_is_no_space_and_heals_when_something_is_deleted),
-        cmocka_unit_test(a_read_only_disk_is_denied),
-        cmocka_unit_test(without_descriptors_opens_and_accepts_say_so),
-        cmocka_unit_test(names_of_the_system_are_resolved),
-        cmocka_unit_test(a_pipe_is_not_a_file),
-        cmocka_unit_test(a_missing_directory_says_which),
-        cmocka_unit_test(continue_comes_after_what_the_system_has_ready),
-        cmocka_unit_test(ranges_that_are_not_cached_are_sent_whole),
-        cmocka_unit_test(a_world_leaves_no_descriptor_behind),
-    };
-    contract_use(&host_driver);
-    return cmocka_run_group_tests_name("host only", tests, NULL, NULL);
+    char path[300];
+    (void)snprintf(path, sizeof path, "%s/%s", host_driver_disk(contract_world(c), 0), name);
+    assert_int_equal(symlink(target, path), 0);
 }
+
+static void a_file_that_may_not_grow_takes_what_fits_and_is_no_space_then(void **state)
+{
+    (void)state;
+    struct contract *c = given_disks(1);
+    static uint8_t bytes[3000];
+    for (uint32_t i = 0; i < BASE_ARRAY_COUNT(wheres); i++) {
+        struct port_file file = given_file_with(c, i, i == 0 ? "a" : "b", "0123456789");
+        struct rlimit before;
+        assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){.rlim_cur = 1000, .rlim_max = before.rlim_max}), 0);
+        struct port_piece piece = memory(bytes, sizeof bytes);
+        struct port_effect write = a_write(file, 10, &piece, 1);
+        write.where = wheres[i];
+        struct port_event cut = do_it(c, 0, write);
+        write.position_bytes = 1000;
+        struct port_event full = do_it(c, 0, write);
+        struct port_event larger = do_it(c, 0, a_truncate(file, 1001));
+        write.position_bytes = 0;
+        write.pieces = &(struct port_piece){.at = bytes, .size_bytes = 1000};
+        struct port_event inside = do_it(c, 0, write);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+        expect_rc(cut, PORT_OK); /* a short write */
+        assert_int_equal(cut.done.count, 990);
+        expect_rc(full, PORT_NO_SPACE);
+        expect_rc(larger, PORT_NO_SPACE);
+        expect_rc(inside, PORT_OK);
+        write.position_bytes = 1000;
+        expect_rc(do_it(c, 0, write), PORT_OK); /* it heals */
+    }
+    finish(c);
+}
+
+static void an_error_of_the_device_is_io(void **state)
+{
+    (void)state;
+    struct contract *c = given_disks(1);
+    given_link(c, "mem", "/proc/self/mem");
+    struct port_file file = file_id(0, 0, 1);
+    expect_rc(do_it(c, 0, an_open(file, "mem", PORT_OPEN_WRITE)), PORT_OK);
+    uint8_t byte = 0;
+    struct port_piece piece = memory(&byte, 1);
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(wheres); i++) {
+        struct port_effect read = a_read(file, 0, &byte, 1); /* nothing is mapped at address 0 */
+        read.where = wheres[i];
+        struct port_event done = do_it(c, 0, read);
+        expect_rc(done, PORT_IO);
+        assert_int_equal(done.done.count, 0);
+        struct port_effect write = a_write(file, 0, &piece, 1);
+        write.where = wheres[i];
+        expect_rc(do_it(c, 0, write), PORT_IO);
+    }
+    struct port_event synced = do_it(c, 0, of_file(PORT_SYNC, file)); /* such a file can't be synced */
+    assert_int_not_equal(synced.done.rc, PORT_OK);
+    expect_rc(do_it(c, 0, of_file(PORT_CLOSE_FILE, file)), PORT_OK);
+    finish(c);
+}
+
+static void a_kernel_without_memory_says_so(void **state)
+{
+    (void)state;
+    struct contract *c = given_disks(1);
+    given_link(c, "ostype", "/proc/sys/kernel/ostype");
+    struct port_file file = file_id(0, 0, 1);
+    expect_rc(do_it(c, 0, an_open(file, "ostype", PORT_OPEN_READ)), PORT_OK);
+    size_t size_bytes = (size_t)64 << 20; /* more than the kernel is ready to allocate for it */
+    uint8_t *buffer = malloc(size_bytes);
+    CHECK(buffer != NULL);
+    expect_rc(do_it(c, 0, a_read(file, 0, buffer, size_bytes)), PORT_NO_MEMORY);
+    assert_int_equal(do_it(c, 0, a_read(file, 0, buffer, 5)).done.count, 5);
+    assert_memory_equal(buffer, "Linux", 5);
+    free(buffer);
+    finish(c);
+}
+
+static void a_name_that_may_not_be_changed_is_denied(void **state)
+{
+    (void)state;
+    struct contract *c = given_disks(1);
+    given_link(c, "proc", "/proc/self");
+    expect_rc(do_it(c, 0, by_name(PORT_UNLINK, "proc/stat")), PORT_DENIED); /* not even for root */
+    finish(c);
+}
+
+/* The descriptor that is connected to `port`. */
+static int descriptor_to(uint16_t port)
+{
+    for (int fd = 0; fd < 256; fd++) {
+        struct sockaddr_in peer;
+        socklen_t size_bytes = sizeof peer;
+        if (getpeername(fd, (struct sockaddr *)&peer, &size_bytes) != 0 || peer.sin_family != AF_INET) { continue; }
+        if (ntohs(peer.sin_port) == port) { return fd; }
+    }
+    fail_msg("no connection to port %u", port);
+    return -1;
+}
+
+static void a_peer_that_takes_nothing_for_too_long_times_out(void **state)
+{
+    (void)state;
+    struct contract *c = given_shards(1);
+    struct pair pair = given_pair(c);
+    unsigned patience_ms = 50;
+    int fd = descriptor_to(pair.bound.port);
+    assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience_ms, sizeof patience_ms), 0);
+    size_t size_bytes = (size_t)24 << 20; /* more than two socket buffers take */
+    uint8_t *large = calloc(1, size_bytes);
+    CHECK(large != NULL);
+    struct port_piece piece = memory(large, size_bytes);
+    struct port_event done = do_it(c, 0, a_send(pair.near, &piece, 1));
+    expect_rc(done, PORT_TIMED_OUT);
+    assert_true(done.done.count < size_bytes);
+    expect_rc(do_it(c, 0, a_send(pair.near, &piece, 1)), PORT_TIMED_OUT); /* as every send from now on */
+    expect_rc(do_it(c, 0, of_conn(PORT_CLOSE, pair.near)), PORT_OK);
+    free(large);
+    finish(c);
+}
+
+const struct CMUnitTest contract_host_cases[] = {
+    cmocka_unit_test(every_errno_that_matters_has_its_word),
+    cmocka_unit_test(a_full_disk_is_no_space_and_heals_when_something_is_deleted),
+    cmocka_unit_test(a_read_only_disk_is_denied),
+    cmocka_unit_test(without_descriptors_opens_and_accepts_say_so),
+    cmocka_unit_test(names_of_the_system_are_resolved),
+    cmocka_unit_test(a_pipe_is_not_a_file),
+    cmocka_unit_test(a_missing_directory_says_which),
+    cmocka_unit_test(continue_comes_after_what_the_system_has_ready),
+    cmocka_unit_test(ranges_that_are_not_cached_are_sent_whole),
+    cmocka_unit_test(a_world_leaves_no_descriptor_behind),
+    cmocka_unit_test(a_file_that_may_not_grow_takes_what_fits_and_is_no_space_then),
+    cmocka_unit_test(an_error_of_the_device_is_io),
+    cmocka_unit_test(a_kernel_without_memory_says_so),
+    cmocka_unit_test(a_name_that_may_not_be_changed_is_denied),
+    cmocka_unit_test(a_peer_that_takes_nothing_for_too_long_times_out),
+};
+const size_t contract_host_case_count = BASE_ARRAY_COUNT(contract_host_cases);
