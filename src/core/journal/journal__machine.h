@@ -187,6 +187,7 @@ struct journal__walk {
     uint64_t sequence; /* which one it should be */
     uint32_t life;     /* the last one's: lives never fall along the chain */
     bool is_scanning;
+    bool is_bad; /* the next group was found, and is bad in part: what is behind its header is searched */
     uint64_t scan_at;
     bool has_candidate; /* the first good later group */
     struct journal__head candidate;

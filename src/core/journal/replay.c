@@ -65,6 +65,7 @@ static void start_walk(struct journal *journal)
 static void leave(struct journal__walk *walk)
 {
     walk->is_scanning = false;
+    walk->is_bad = false;
     walk->has_candidate = false;
 }
 
@@ -139,7 +140,7 @@ static enum looked scan(struct journal *journal, struct port_out *out)
         if (walk->candidate.position == walk->scan_at && is_jump(journal)) { return LOOKED_JUMP; }
     }
     bool is_found = false;
-    if (look_at_copy(journal, page, &is_found, out)) {
+    if (!walk->is_bad && look_at_copy(journal, page, &is_found, out)) {
         if (!is_found) { return LOOKED_NOT_YET; }
         believe(journal, &walk->head);
         return LOOKED_FOUND;
@@ -317,21 +318,8 @@ static bool get_row(const struct journal__load *load, uint32_t index, struct jou
            journal__get_row(load->rows + journal__table_bytes(head->row_count) + at, head, row_out);
 }
 
-/* A group above the line is bad. Its header is good, so the chain would lead through it again once a later line says that
- * this place is synced: where the journal goes on elsewhere, the mark of this life takes its place first. */
-static void cut_here(struct journal *journal)
-{
-    struct journal__load *load = &journal->load;
-    uint64_t position = load->walk.position;
-    bool is_holed = has_hole(journal, number_of(journal, position), number_last(load) + 1);
-    end_group(journal);
-    end_walk(journal);
-    if (journal->state != JOURNAL__LOADING) { return; }
-    load->is_cut = load->is_fresh;
-    if (is_holed) { journal__load_damage(journal, position); }
-}
-
-/* One entry of a group above the line: the first bad one cuts the chain here. */
+/* One entry of a group above the line: the first bad one cuts the chain here, unless a page inside of it, which the survey
+ * passed over, holds what a later life wrote there. */
 static bool verify_row(struct journal *journal, struct port_out *out)
 {
     struct journal__load *load = &journal->load;
@@ -347,7 +335,11 @@ static bool verify_row(struct journal *journal, struct port_out *out)
         is_good = sum == row.entry.crc;
     }
     if (!is_good) {
-        cut_here(journal);
+        end_group(journal);
+        load->walk.is_bad = true;
+        load->walk.is_scanning = true;
+        load->walk.scan_at = load->walk.position + JOURNAL__PAGE_BYTES;
+        load->walk.has_candidate = false;
         return true;
     }
     load->row += 1;
@@ -421,8 +413,12 @@ bool journal__replay(struct journal *journal, struct port_out *out)
     if (!is_end) {
         pass_to_candidate(walk);
     } else {
+        load->is_lost_tail = load->is_lost_tail || looked == LOOKED_GAP;
         end_walk(journal);
         if (journal->state != JOURNAL__LOADING) { return false; }
+        /* The header here is good: the chain would lead through it again once a later line says that this place is synced. So
+         * where the journal goes on elsewhere, a mark of this life takes its place first. */
+        load->is_cut = walk->is_bad && load->is_fresh && !load->is_lost_tail;
     }
     if (looked == LOOKED_GAP || is_lost || is_missing) { journal__load_damage(journal, position); }
     return true;

@@ -355,6 +355,33 @@ static void what_is_acknowledged_after_a_torn_group_and_a_missing_file_comes_bac
     end(host);
 }
 
+static void a_page_that_went_back_to_what_an_older_life_wrote_is_damage_and_hides_nothing(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    struct fake_disk *disk = given_groups(&config, 1, 1, 12000);
+    struct fake_file *file = fake_disk_file(disk, FILE_0);
+    fake_disk_flip(file, PAGE + 2000, 1); /* never acknowledged for the next life: torn */
+    uint8_t old[PAGE];
+    memcpy(old, file->cache + PAGE, PAGE);
+    struct host *host = given_recovered(disk, &config);
+    assert_int_equal(host->replayed_count, 0);
+    for (int i = 0; i < 3; i++) { /* where the torn group was: its header's page has a first group of this life */
+        assert_true(host_append(host, 100));
+        host_run(host);
+    }
+    assert_int_equal(host->acked, 3);
+    disk = fake_disk_crash(host->disk, FAKE_KEEP_NOTHING, 0, 0, false);
+    end(host);
+    file = fake_disk_file(disk, FILE_0);
+    for (uint64_t i = 0; i < PAGE; i++) { fake_disk_flip(file, PAGE + i, (uint8_t)(file->cache[PAGE + i] ^ old[i])); }
+    host = given_recovered(disk, &config);
+    assert_int_equal(host->damage_count, 1);
+    assert_int_equal(host->replayed_count, 3);
+    assert_int_equal(host->replayed_bad_count, 0);
+    end(host);
+}
+
 static void unreadable_is_not_taken_for_torn(void **state)
 {
     (void)state;
@@ -583,6 +610,7 @@ int main(void)
         cmocka_unit_test(what_a_cut_left_behind_never_comes_back),
         cmocka_unit_test(a_missing_file_of_the_chain_is_damage_and_an_unknown_one_is_left_alone),
         cmocka_unit_test(what_is_acknowledged_after_a_torn_group_and_a_missing_file_comes_back),
+        cmocka_unit_test(a_page_that_went_back_to_what_an_older_life_wrote_is_damage_and_hides_nothing),
         cmocka_unit_test(unreadable_is_not_taken_for_torn),
         cmocka_unit_test(a_crash_at_any_effect_loses_no_acknowledged_entry),
         cmocka_unit_test(a_crash_at_any_effect_of_a_busy_checkpoint_loses_nothing),
