@@ -9,15 +9,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exhaust.h"
 #include "range.h"
 
-static const char *const usage = "usage: weir-sim --seed N | --seeds A..B [options]\n"
-                                 "  --jobs J          processes for a range (1)\n"
-                                 "  --keep-going      a range goes on after a failure\n"
-                                 "  --set KNOB=V      a knob of the run or of the world; may be given again\n"
-                                 "  --trace FILE      one line per event and effect (--seed)\n"
-                                 "  --history FILE    what clients asked for and were told (--seed)\n"
-                                 "  --json            one object a line\n";
+static const char *const usage =
+    "usage: weir-sim --seed N | --seeds A..B | --exhaust [options]\n"
+    "  --jobs J          processes for a range (1)\n"
+    "  --keep-going      a range goes on after a failure\n"
+    "  --set KNOB=V      a knob of the run or of the world; may be given again\n"
+    "  --trace FILE      one line per event and effect (--seed)\n"
+    "  --history FILE    what clients asked for and were told (--seed)\n"
+    "  --json            one object a line\n"
+    "  --exhaust         a power cut at every effect of small workloads (seed 1, or those given)\n"
+    "  --every N         at each N-th effect only (--exhaust)\n"
+    "  --only W[:E:C]    a workload, or one state as a failure names it (--exhaust)\n";
 
 static bool read_number(const char *text, int64_t *value_out)
 {
@@ -55,10 +60,23 @@ static bool read_set(char *text, struct run_config *config)
     return false;
 }
 
+struct asked {
+    struct range_config range;
+    struct run_config config;
+    struct exhaust_config exhaust;
+    bool is_exhaust;
+};
+
 /* 0: an option without a value was taken; 1: one with a value; -1: not understood. */
-static int take_option(struct range_config *range, struct run_config *config, const char *option, char *value)
+static int take_option(struct asked *asked, const char *option, char *value)
 {
+    struct range_config *range = &asked->range;
+    struct run_config *config = &asked->config;
     int64_t number;
+    if (strcmp(option, "--exhaust") == 0) {
+        asked->is_exhaust = true;
+        return 0;
+    }
     if (strcmp(option, "--keep-going") == 0) {
         range->keeps_going = true;
         return 0;
@@ -79,6 +97,15 @@ static int take_option(struct range_config *range, struct run_config *config, co
     if (strcmp(option, "--jobs") == 0) {
         if (!read_number(value, &number) || number < 1 || number > RANGE_JOBS_MAX) { return -1; }
         range->jobs = (uint32_t)number;
+        return 1;
+    }
+    if (strcmp(option, "--only") == 0) {
+        asked->exhaust.only = value;
+        return 1;
+    }
+    if (strcmp(option, "--every") == 0) {
+        if (!read_number(value, &number) || number < 1 || number > UINT32_MAX) { return -1; }
+        asked->exhaust.every = (uint32_t)number;
         return 1;
     }
     FILE **file =
@@ -103,26 +130,44 @@ static bool close_file(FILE *file)
     return true;
 }
 
+/* -1: it does not go together. */
+static int run_asked(struct asked *asked)
+{
+    const struct range_config *range = &asked->range;
+    const struct run_config *config = &asked->config;
+    bool has_files = config->trace != NULL || config->history != NULL;
+    bool is_for_exhaust = asked->exhaust.only != NULL || asked->exhaust.every != 0;
+    if (asked->is_exhaust) {
+        bool has_seeds = range->is_range || range->has_seed;
+        if (range->jobs > EXHAUST_JOBS_MAX || range->keeps_going || range->is_json) { return -1; }
+        asked->exhaust.first = has_seeds ? range->first : 1;
+        asked->exhaust.last = has_seeds ? range->last : 1;
+        asked->exhaust.jobs = range->jobs;
+        if (asked->exhaust.every == 0) { asked->exhaust.every = 1; }
+        return exhaust_run(&asked->exhaust, config);
+    }
+    if (range->is_range == range->has_seed || (range->is_range && has_files) || is_for_exhaust) { return -1; }
+    return range->is_range ? range_run(range, config) : range_run_one(range, config);
+}
+
 int main(int argc, char **argv)
 {
     (void)setvbuf(stdout, NULL, _IOLBF, 0); /* a failure is seen when it happens */
-    struct range_config range = {.jobs = 1};
-    struct run_config config = {.seed = 0};
+    struct asked asked = {.range = {.jobs = 1}};
     for (int i = 1; i < argc; i++) {
-        int taken = take_option(&range, &config, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
+        int taken = take_option(&asked, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
         if (taken < 0) {
             (void)fprintf(stderr, "error: %s\n%s", argv[i], usage); /* the exit code says it too */
             return 2;
         }
         i += taken;
     }
-    bool has_files = config.trace != NULL || config.history != NULL;
-    if (range.is_range == range.has_seed || (range.is_range && has_files)) {
+    int code = run_asked(&asked);
+    if (code < 0) {
         (void)fputs(usage, stderr); /* the exit code says it too */
         return 2;
     }
-    int code = range.is_range ? range_run(&range, &config) : range_run_one(&range, &config);
-    bool is_written = close_file(config.trace);
-    is_written = close_file(config.history) && is_written;
+    bool is_written = close_file(asked.config.trace);
+    is_written = close_file(asked.config.history) && is_written;
     return is_written ? code : 1;
 }

@@ -181,9 +181,8 @@ static void restart_failed(struct run *run)
 
 /* ---- the phases ---- */
 
-static bool load_and_drain(struct run *run)
+static bool drain(struct run *run)
 {
-    (void)run_until(run, producers_are_finished, 40 * WORLD_S); /* faults may keep them from it */
     world_calm(run->world);
     run->is_calm = true;
     tell_actors(run, ACTOR_DRAIN);
@@ -318,14 +317,34 @@ static bool idle(struct run *run)
     return !is_broken(run);
 }
 
+static void judge(struct run *run)
+{
+    judge_history(&run->history, &run->report);
+    (void)is_broken(run); /* keeps what was found */
+}
+
 static void go(struct run *run)
 {
-    if (!load_and_drain(run) || !close_actors(run) || !restart(run)) { return; }
+    (void)run_until(run, producers_are_finished, 40 * WORLD_S); /* faults may keep them from it */
+    if (!drain(run) || !close_actors(run) || !restart(run)) { return; }
     if (!verify(run) || !idle(run) || !close_actors(run)) { return; }
-    if (!stop_broker(run)) { return; }
-    struct check_report *report = &run->report;
-    judge_history(&run->history, report);
-    (void)is_broken(run); /* keeps what was found */
+    if (stop_broker(run)) { judge(run); }
+}
+
+void run__finish(struct run *run)
+{
+    if (!drain(run) || !verify(run) || !close_actors(run)) { return; }
+    if (stop_broker(run)) { judge(run); }
+}
+
+bool run__is_loaded(struct run *run) { return producers_are_finished(run) && nothing_is_outstanding(run); }
+bool run__is_broken(struct run *run) { return is_broken(run); }
+
+void run__guarded(struct run *run, void (*body)(struct run *run))
+{
+    panic_run = run;
+    if (sigsetjmp(panic_way_out, 0) == 0) { body(run); }
+    panic_run = NULL;
 }
 
 static void on_read(void *context, struct base_part part, int64_t offset)
@@ -334,7 +353,7 @@ static void on_read(void *context, struct base_part part, int64_t offset)
     check_stream_read(run->stream, part, offset);
 }
 
-static void begin(struct run *run, const struct world_knobs *knobs)
+void run__begin(struct run *run, const struct world_knobs *knobs)
 {
     const struct run_config *config = run->config;
     run->world = world_create(config->seed, knobs);
@@ -353,7 +372,7 @@ static void begin(struct run *run, const struct world_knobs *knobs)
     run__schedule(run);
 }
 
-static void end(struct run *run)
+void run__end(struct run *run)
 {
     struct run_result *result = run->result;
     result->is_ok = !run->is_failed;
@@ -381,6 +400,14 @@ static void end(struct run *run)
     history_free(&run->history);
 }
 
+static void draw_and_go(struct run *run)
+{
+    struct world_knobs knobs;
+    run__shape_draw(run, &knobs);
+    run__begin(run, &knobs);
+    go(run);
+}
+
 void run_seed(const struct run_config *config, struct run_result *result_out)
 {
     *result_out = (struct run_result){.seed = config->seed};
@@ -389,14 +416,7 @@ void run_seed(const struct run_config *config, struct run_result *result_out)
     run->config = config;
     run->result = result_out;
     base_prng_init(&run->prng, config->seed, UINT64_C(0x73696d)); /* "sim" */
-    struct world_knobs knobs;
-    run__shape_draw(run, &knobs);
-    panic_run = run;
-    if (sigsetjmp(panic_way_out, 0) == 0) {
-        begin(run, &knobs);
-        go(run);
-    }
-    panic_run = NULL;
-    end(run);
+    run__guarded(run, draw_and_go);
+    run__end(run);
     free(run);
 }

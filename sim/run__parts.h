@@ -19,6 +19,8 @@ struct run_shape { /* drawn from the seed; each may be set */
     int64_t records, value_bytes_max, pause_max_ms, crashes, load_ms, segment_bytes, journal_bytes, io_errors,
         clean_stop;
     int64_t state_crashes, sync_errors;
+    int64_t admin_operations;
+    int64_t churn; /* every topic but the first is deleted and made anew at times; 0: as drawn */
 };
 
 #define RUN_TRAPS_MAX 8
@@ -50,6 +52,7 @@ struct run {
     enum run_state sprung; /* whose crash is planned; RUN_STATE_COUNT: of none */
     bool is_calm;          /* faults have stopped */
     bool is_failed;
+    void *user; /* of who drives it */
     /* of this boot */
     enum broker_state states[WORLD_SHARDS_MAX];
     bool is_ready[WORLD_SHARDS_MAX];   /* said so */
@@ -61,7 +64,17 @@ struct run {
     uint64_t broker_events;
 };
 
+/* Calls `body`; a failed CHECK of the core ends it early, as a failure of the run. */
+void run__guarded(struct run *run, void (*body)(struct run *run));
 void run__shape_draw(struct run *run, struct world_knobs *knobs);
+/* What the command line says over what was drawn. */
+void run__shape_set(struct run *run, struct world_knobs *knobs);
+void run__begin(struct run *run, const struct world_knobs *knobs);
+bool run__is_loaded(struct run *run); /* what the clients wanted to do is done */
+bool run__is_broken(struct run *run);
+/* From the drain on: everything ends, a probe succeeds, all is read, the broker stops, the history is judged. */
+void run__finish(struct run *run);
+void run__end(struct run *run);
 void run__add_actors(struct run *run);
 void run__observe(struct run *run);
 void run__schedule(struct run *run);

@@ -31,6 +31,8 @@ static const struct {
     {"sync_errors", offsetof(struct run_shape, sync_errors)},
     {"io_errors", offsetof(struct run_shape, io_errors)},
     {"clean_stop", offsetof(struct run_shape, clean_stop)},
+    {"admin_operations", offsetof(struct run_shape, admin_operations)},
+    {"churn", offsetof(struct run_shape, churn)},
 };
 
 static int64_t *shape_at(struct run_shape *shape, const char *name)
@@ -88,9 +90,16 @@ void run__shape_draw(struct run *run, struct world_knobs *knobs)
         .sync_errors = base_prng_chance(&run->prng, 1, 5) ? 1 : 0,
         .io_errors = 0,
         .clean_stop = draw(run, 0, 1),
+        .admin_operations = 30,
     };
     world_knobs_swarm(knobs, config->seed);
     knobs->restart_delay_max_ns = 400 * WORLD_MS;
+    run__shape_set(run, knobs);
+}
+
+void run__shape_set(struct run *run, struct world_knobs *knobs)
+{
+    const struct run_config *config = run->config;
     for (uint32_t i = 0; i < config->set_count; i++) {
         int64_t *at = shape_at(&run->shape, config->sets[i].name);
         if (at != NULL) { *at = config->sets[i].value; }
@@ -109,7 +118,8 @@ static void make_topics(struct run *run)
     cast->topic_count = (uint32_t)base_min_u64((uint64_t)run->shape.topics, ACTOR_TOPICS_MAX);
     for (uint32_t i = 0; i < cast->topic_count; i++) {
         struct actor_topic *topic = &cast->topics[i];
-        topic->is_stable = i == 0 || draw(run, 0, 2) > 0;
+        bool is_stable = i == 0 || draw(run, 0, 2) > 0;
+        topic->is_stable = i == 0 || (is_stable && run->shape.churn == 0);
         (void)snprintf(topic->name, sizeof topic->name, "%s%" PRIu32, topic->is_stable ? "t" : "x", i); /* short */
         topic->segment_bytes = (uint32_t)run->shape.segment_bytes;
         topic->partition_count = (int32_t)draw(run, 1, run->shape.partitions_max);
@@ -160,7 +170,7 @@ void run__add_actors(struct run *run)
 {
     make_topics(run);
     struct actor_spec *admin = add_actor(run, ACTOR_ADMIN, 'a');
-    admin->wanted = 30;
+    admin->wanted = (uint32_t)run->shape.admin_operations;
     uint32_t producers = (uint32_t)base_min_u64((uint64_t)run->shape.producers, 6);
     for (uint32_t i = 0; i < producers; i++) { make_producer(run, i, producers); }
     for (uint32_t i = 0; i < (uint32_t)base_min_u64((uint64_t)run->shape.consumers, 4); i++) {

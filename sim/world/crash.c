@@ -33,6 +33,18 @@ static void go_down(struct world *world, struct node *node, uint32_t kind, enum 
     world->crashes_before[kind] += 1;
 }
 
+/* Every observer is asked: each may count. */
+static bool is_wanted(const struct world *world, const struct node *node)
+{
+    bool is_wanted = false;
+    for (uint32_t i = 0; i < world->observer_count; i++) {
+        const struct world_observer *observer = &world->observers[i];
+        if (observer->may_crash == NULL) { continue; }
+        is_wanted = observer->may_crash(observer->context, node->index) || is_wanted;
+    }
+    return is_wanted;
+}
+
 /* `kind`: of an effect, or WORLD_BEFORE_MESSAGE. */
 bool world__crashes_before(struct world *world, struct node *node, uint32_t kind)
 {
@@ -41,7 +53,8 @@ bool world__crashes_before(struct world *world, struct node *node, uint32_t kind
     world->asked_of[kind] += 1;
     if (!is_message) { world->effects += 1; }
     bool is_due = plan_is_due(node, kind);
-    if (is_due || (!is_message && world->effects == world->knobs.crash_at_effect)) {
+    bool is_asked = is_wanted(world, node);
+    if (is_due || is_asked || (!is_message && world->effects == world->knobs.crash_at_effect)) {
         world__count(world, WORLD_CRASH_PLANNED);
         go_down(world, node, kind, is_due ? node->crash_plan.crash : WORLD_POWER);
         return true;

@@ -46,11 +46,12 @@ void world__disk_destroy(struct disk *disk)
 
 /* ---- one file ---- */
 
-enum fate { FATE_LOST, FATE_KEPT, FATE_TORN, FATE_SIZE_ONLY };
+enum fate { FATE_LOST, FATE_KEPT, FATE_TORN, FATE_SIZE_ONLY, FATE_HALF };
 
 struct policy {
     enum world_keep keep;
-    uint64_t prefix; /* WORLD_KEEP_PREFIX: how many changes are kept */
+    uint64_t
+        prefix; /* WORLD_KEEP_PREFIX: how many changes are kept. WORLD_KEEP_ONE ...: which one; UINT64_MAX: none of these */
 };
 
 static enum fate fate_of(struct world *world, const struct policy *policy, uint64_t index)
@@ -60,6 +61,9 @@ static enum fate fate_of(struct world *world, const struct policy *policy, uint6
     case WORLD_KEEP_ALL: return FATE_KEPT;
     case WORLD_KEEP_PREFIX:
         return index < policy->prefix ? FATE_KEPT : (index == policy->prefix ? FATE_TORN : FATE_LOST);
+    case WORLD_KEEP_ONE: return index == policy->prefix ? FATE_KEPT : FATE_LOST;
+    case WORLD_LOSE_ONE: return index == policy->prefix ? FATE_LOST : FATE_KEPT;
+    case WORLD_TEAR_ONE: return index < policy->prefix ? FATE_KEPT : (index == policy->prefix ? FATE_HALF : FATE_LOST);
     case WORLD_KEEP_ANY:
     case WORLD_KEEP_EACH: break;
     }
@@ -105,6 +109,10 @@ static enum fate settle_write(struct world *world, struct inode *inode, const st
         tear(world, inode, pend);
         world__count(world, WORLD_TORN_WRITE);
         break;
+    case FATE_HALF:
+        world__content_write(&inode->durable, pend->durable_position_bytes, pend->bytes, pend->size_bytes / 2);
+        world__count(world, WORLD_TORN_WRITE);
+        break;
     case FATE_SIZE_ONLY:
         world__content_resize(&inode->durable, end_bytes);
         world__count(world, WORLD_SIZE_ONLY_WRITE);
@@ -115,7 +123,7 @@ static enum fate settle_write(struct world *world, struct inode *inode, const st
 
 static enum fate settle_truncate(struct world *world, struct inode *inode, const struct pend *pend, enum fate fate)
 {
-    if (fate == FATE_LOST) {
+    if (fate == FATE_LOST || fate == FATE_HALF) {
         world__count(world, WORLD_LOST_TRUNCATE);
         return FATE_LOST;
     }
@@ -124,14 +132,28 @@ static enum fate settle_truncate(struct world *world, struct inode *inode, const
     return FATE_KEPT;
 }
 
-static void cut_file(struct world *world, struct inode *inode, enum world_keep keep)
+static uint64_t count_changes(const struct inode *inode)
+{
+    uint64_t count = 0;
+    for (const struct pend *pend = inode->pends; pend != NULL; pend = pend->next) { count += 1; }
+    for (const struct name_pend *pend = inode->name_pends; pend != NULL; pend = pend->next) { count += 1; }
+    return count;
+}
+
+/* `first`: the number of its first change among all of the node's. */
+static struct policy policy_of(struct world *world, const struct inode *inode, enum world_keep keep, uint64_t first)
 {
     struct policy policy = {.keep = keep};
-    if (keep == WORLD_KEEP_PREFIX) {
-        uint64_t count = 0;
-        for (const struct pend *pend = inode->pends; pend != NULL; pend = pend->next) { count += 1; }
-        policy.prefix = world__draw(world, DICE_KEEP, count + 1);
-    }
+    uint64_t count = count_changes(inode);
+    if (keep == WORLD_KEEP_PREFIX) { policy.prefix = world__draw(world, DICE_KEEP, count + 1); }
+    if (keep < WORLD_KEEP_ONE) { return policy; }
+    bool is_here = world->keep_at >= first && world->keep_at - first < count;
+    policy.prefix = is_here ? world->keep_at - first : UINT64_MAX; /* none of these: TEAR_ONE keeps all of them */
+    return policy;
+}
+
+static void cut_file(struct world *world, struct inode *inode, struct policy policy)
+{
     bool has_gap = false;
     uint64_t index = 0;
     for (const struct pend *pend = inode->pends; pend != NULL; pend = pend->next) {
@@ -152,17 +174,12 @@ static void cut_file(struct world *world, struct inode *inode, enum world_keep k
 
 /* ---- one directory ---- */
 
-static void cut_names(struct world *world, struct inode *dir, enum world_keep keep)
+static void cut_names(struct world *world, struct inode *dir, struct policy policy)
 {
-    struct policy policy = {.keep = keep};
-    if (keep == WORLD_KEEP_PREFIX) {
-        uint64_t count = 0;
-        for (const struct name_pend *pend = dir->name_pends; pend != NULL; pend = pend->next) { count += 1; }
-        policy.prefix = world__draw(world, DICE_KEEP, count + 1);
-    }
     uint64_t index = 0;
     for (const struct name_pend *pend = dir->name_pends; pend != NULL; pend = pend->next) {
         enum fate fate = pend->is_void ? FATE_LOST : fate_of(world, &policy, index);
+        if (fate == FATE_HALF) { fate = FATE_LOST; }
         if (fate == FATE_TORN || fate == FATE_SIZE_ONLY) { /* a name has no half */
             fate = world__draw(world, DICE_KEEP, 2) == 0 ? FATE_KEPT : FATE_LOST;
         }
@@ -196,7 +213,21 @@ static void release_all(struct disk *disk)
     free(held);
 }
 
-void world__power_cut(struct world *world, struct disk *disk)
+uint32_t world_unsynced(const struct world *world, uint32_t node)
+{
+    CHECK(node < world->node_count);
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < world->nodes[node]->spec.disk_count; i++) {
+        const struct base_list *inodes = &world->nodes[node]->disks[i].inodes;
+        for (struct base_link *at = base_list_first(inodes); at != NULL; at = base_list_next(inodes, at)) {
+            count += count_changes(BASE_ITEM(at, struct inode, in_disk));
+        }
+    }
+    return (uint32_t)count;
+}
+
+/* `first` of the disk's first file; that of the next disk's comes back. */
+uint64_t world__power_cut(struct world *world, struct disk *disk, uint64_t first)
 {
     enum world_keep keep = world->knobs.keep;
     if (keep == WORLD_KEEP_ANY) {
@@ -208,10 +239,12 @@ void world__power_cut(struct world *world, struct disk *disk)
     for (struct base_link *at = base_list_first(&disk->inodes); at != NULL; at = base_list_next(&disk->inodes, at)) {
         struct inode *inode = BASE_ITEM(at, struct inode, in_disk);
         if (!inode->is_dirty) { continue; }
+        struct policy policy = policy_of(world, inode, keep, first);
+        first += count_changes(inode);
         if (inode->is_dir) {
-            cut_names(world, inode, keep);
+            cut_names(world, inode, policy);
         } else {
-            cut_file(world, inode, keep);
+            cut_file(world, inode, policy);
         }
         inode->has_error = false;
         inode->has_lost = false;
@@ -224,6 +257,7 @@ void world__power_cut(struct world *world, struct disk *disk)
     release_all(disk);
     disk->stalled_until_ns = 0;
     if (world__hit(world, WORLD_DISK_ROT)) { (void)world_rot(world, disk->node->index, disk->index); }
+    return first;
 }
 
 static void evict_file(struct inode *inode)

@@ -438,7 +438,10 @@ void world__crash_now(struct world *world, struct node *node, enum world_crash k
     OBSERVE(world, on_crash, node->index, kind);
     drop_node(world, node, WORLD_DOWN, kind == WORLD_POWER);
     if (kind == WORLD_POWER) {
-        for (uint32_t i = 0; i < node->spec.disk_count; i++) { world__power_cut(world, &node->disks[i]); }
+        uint64_t first = 0;
+        for (uint32_t i = 0; i < node->spec.disk_count; i++) {
+            first = world__power_cut(world, &node->disks[i], first);
+        }
     }
     if (world->knobs.restart_delay_max_ns > 0) {
         uint64_t delay_ns = 1 + world__draw(world, DICE_BOOT, world->knobs.restart_delay_max_ns);
@@ -759,6 +762,12 @@ void world_set_rate(struct world *world, enum world_fault fault, uint32_t rate_p
 }
 
 void world_set_keep(struct world *world, enum world_keep keep) { world->knobs.keep = keep; }
+
+void world_set_keep_at(struct world *world, enum world_keep keep, uint32_t at)
+{
+    world->knobs.keep = keep;
+    world->keep_at = at;
+}
 
 void world_set_capacity(struct world *world, uint32_t node, uint32_t disk, uint64_t capacity_bytes)
 {

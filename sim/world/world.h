@@ -131,6 +131,9 @@ enum world_keep {
     WORLD_KEEP_ALL,
     WORLD_KEEP_EACH,   /* each write and name for itself: kept, lost, torn */
     WORLD_KEEP_PREFIX, /* in order up to a point, per file and directory; the one at the point torn */
+    WORLD_KEEP_ONE,    /* of all the node's writes and names the one chosen by world_set_keep_at */
+    WORLD_LOSE_ONE,    /* all but that one */
+    WORLD_TEAR_ONE,    /* those before it, and the first half of it */
 };
 
 struct world_knobs {
@@ -258,6 +261,10 @@ void world_wipe(struct world *world, uint32_t node, uint32_t disk);         /* a
 void world_block(struct world *world, uint32_t from, uint32_t to, bool is_blocked);
 void world_set_rate(struct world *world, enum world_fault fault, uint32_t rate_ppm);
 void world_set_keep(struct world *world, enum world_keep keep);
+/* For WORLD_KEEP_ONE and those after it: which, below world_unsynced of the node. */
+void world_set_keep_at(struct world *world, enum world_keep keep, uint32_t at);
+/* Writes, truncations and names of the node's disks that a power cut would decide about now. */
+uint32_t world_unsynced(const struct world *world, uint32_t node);
 void world_set_capacity(struct world *world, uint32_t node, uint32_t disk, uint64_t capacity_bytes); /* 0: no limit */
 /* Flips a random bit of what is durable; the page cache may still hide it. False: nothing durable there. */
 bool world_rot(struct world *world, uint32_t node, uint32_t disk);
@@ -273,6 +280,8 @@ struct world_observer {
     /* Before the step. `payload`: what a DONE of RECV, READ or LIST delivered, else empty. `machine` is read only. */
     void (*on_event)(void *context, uint32_t node, uint32_t shard, const struct port_event *event,
                      struct base_slice payload, const void *machine);
+    /* Before each effect and message of a node with disks, and before on_effect. True: the power goes here. */
+    bool (*may_crash)(void *context, uint32_t node);
     /* After the step, before the effect is carried out; notes (PORT_LOG ...) too. */
     void (*on_effect)(void *context, uint32_t node, uint32_t shard, const struct port_effect *effect);
     void (*on_message)(void *context, uint32_t node, uint32_t shard, const struct port_message *message);

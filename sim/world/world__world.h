@@ -356,7 +356,7 @@ uint64_t world__range_read(struct world *world, struct op *op, uint8_t *to, uint
 
 void world__disk_create(struct world *world, struct node *node, uint32_t index);
 void world__disk_destroy(struct disk *disk);
-void world__power_cut(struct world *world, struct disk *disk);
+uint64_t world__power_cut(struct world *world, struct disk *disk, uint64_t first);
 void world__disk_outlives(struct disk *disk); /* its process */
 void world__evict(struct disk *disk);         /* what a failed sync dropped is seen as it is on disk */
 
@@ -455,7 +455,8 @@ struct world {
     uint64_t crashes_before[WORLD_BEFORE_COUNT];
     enum world_fault last_fault; /* WORLD_FAULT_COUNT: none yet */
     uint64_t last_fault_event;
-    bool was_seen; /* world_step: something was visible */
+    bool was_seen;    /* world_step: something was visible */
+    uint32_t keep_at; /* WORLD_KEEP_ONE and those after it */
     bool has_crash_due;
     uint32_t stepping_node, stepping_shard;
     struct world_observer observers[WORLD_OBSERVERS_MAX];

@@ -138,6 +138,41 @@ static void a_prefix_is_kept_in_order(void **state)
     for (uint32_t i = 1; i <= 4; i++) { assert_true(lengths[i] > 0); }
 }
 
+/* Two writes to a file, and the name of another one that is empty: each is a choice of its own. */
+static void a_single_change_is_kept_or_lost_or_torn_as_chosen(void **state)
+{
+    (void)state;
+    static const struct {
+        enum world_keep keep;
+        uint32_t at;
+        const char *holds;
+        bool has_name;
+    } cases[] = {
+        {WORLD_KEEP_ONE, 0, "0aa", false},   {WORLD_KEEP_ONE, 2, "0", true},  {WORLD_LOSE_ONE, 1, "0aa", true},
+        {WORLD_LOSE_ONE, 2, "0aabb", false}, {WORLD_TEAR_ONE, 0, "0a", true}, {WORLD_TEAR_ONE, 1, "0aab", true},
+        {WORLD_TEAR_ONE, 2, "0aabb", false},
+    };
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(cases); i++) {
+        struct world_knobs knobs = given_knobs(WORLD_KEEP_ANY);
+        struct puppet *p = given_puppet(1, &knobs);
+        expect_rc(do_it(p, by_name(PORT_MAKE_DIR, "d")), PORT_OK);
+        given_durable(p, "a", "0");
+        expect_rc(do_it(p, a_write(0, 1, 1, "aa", 2)), PORT_OK);
+        expect_rc(do_it(p, a_write(0, 1, 3, "bb", 2)), PORT_OK);
+        expect_rc(do_it(p, an_open(1, 1, "d/b", CREATE)), PORT_OK);
+        assert_int_equal(world_unsynced(p->world, p->node), 3);
+        /* They are numbered file by file, in the order the files were made: the directory is older than the file in it. */
+        uint32_t at = cases[i].at == 2 ? 0 : cases[i].at + 1;
+        world_set_keep_at(p->world, cases[i].keep, at);
+        crash_and_restart(p, WORLD_POWER);
+        expect_holds(p, "a", cases[i].holds);
+        struct base_slice seen;
+        assert_true(world_file_view(p->world, p->node, 0, "d/b", &seen) == cases[i].has_name);
+        assert_int_equal(world_unsynced(p->world, p->node), 0);
+        drop_puppet(p);
+    }
+}
+
 static void an_unsynced_name_may_be_lost_though_its_bytes_were_synced(void **state)
 {
     (void)state;
@@ -478,6 +513,36 @@ static void a_planned_crash_comes_before_the_nth_effect_of_its_kind(void **state
     }
 }
 
+struct chooser {
+    uint64_t seen, crash_at;
+};
+
+static bool choose(void *context, uint32_t node)
+{
+    (void)node;
+    struct chooser *chooser = context;
+    chooser->seen += 1;
+    return chooser->seen == chooser->crash_at;
+}
+
+static void an_observer_may_cut_the_power_before_any_effect(void **state)
+{
+    (void)state;
+    for (uint64_t n = 1; n <= 3; n++) {
+        struct world_knobs knobs = given_knobs(WORLD_KEEP_ANY);
+        struct puppet *p = given_puppet(n, &knobs);
+        struct chooser chooser = {.crash_at = n};
+        world_observe(p->world, &(struct world_observer){.context = &chooser, .may_crash = choose});
+        struct port_effect effects[3];
+        for (uint32_t i = 0; i < 3; i++) { effects[i] = by_name(PORT_MAKE_DIR, &"x\0y\0z"[2 * (size_t)i]); }
+        (void)ask_all(p, effects, 3);
+        assert_int_equal(world_node_state(p->world, p->node), WORLD_DOWN);
+        assert_int_equal(chooser.seen, n);
+        assert_int_equal(world_effects(p->world), n);
+        drop_puppet(p);
+    }
+}
+
 static void a_fault_of_a_kind_strikes_no_other_kind(void **state)
 {
     (void)state;
@@ -558,6 +623,8 @@ int main(void)
         cmocka_unit_test(a_sync_covers_what_a_dead_process_had_done),
         cmocka_unit_test(a_planned_crash_comes_before_the_nth_effect_of_its_kind),
         cmocka_unit_test(a_fault_of_a_kind_strikes_no_other_kind),
+        cmocka_unit_test(an_observer_may_cut_the_power_before_any_effect),
+        cmocka_unit_test(a_single_change_is_kept_or_lost_or_torn_as_chosen),
         cmocka_unit_test(what_was_there_before_the_run_is_durable),
         cmocka_unit_test(a_misdirected_write_lands_elsewhere),
     };
