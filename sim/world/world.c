@@ -2,7 +2,8 @@
  *
  * Room    sim/world; the interface is world.h.
  * Loop    what is for a shard queues in its `ready` list; its timer fires at free_at (a step takes a little time), or at its
- *         alarm. With nothing ready: TURN and CONTINUE, as the last step asked.
+ *         alarm. With nothing ready: TURN and CONTINUE, as steps wished. What of two comes first where port.h leaves it
+ *         open, the dice say.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -179,7 +180,8 @@ static void take_ready(struct world *world, struct shard *shard, struct port_eve
 static bool choose_event(struct world *world, struct shard *shard, struct port_event *event, struct base_slice *payload)
 {
     bool is_due = event->now_ns >= shard->alarm_ns;
-    if (is_due && (shard->ready == NULL || world__draw(world, DICE_STEP, 2) == 0)) {
+    bool has_other = shard->ready != NULL || shard->wants_turn || shard->wants_continue;
+    if (is_due && (!has_other || world__draw(world, DICE_STEP, 2) == 0)) {
         event->kind = PORT_EVENT_ALARM;
         return true;
     }
@@ -189,10 +191,13 @@ static bool choose_event(struct world *world, struct shard *shard, struct port_e
     }
     if (shard->wants_turn && (!shard->wants_continue || world__draw(world, DICE_STEP, 2) == 0)) {
         event->kind = PORT_EVENT_TURN;
+        shard->wants_turn = false;
         return true;
     }
     event->kind = PORT_EVENT_CONTINUE;
-    return shard->wants_continue;
+    bool is_wished = shard->wants_continue;
+    shard->wants_continue = false;
+    return is_wished;
 }
 
 static void message_fire(struct world *world, struct timer *timer)
@@ -315,8 +320,8 @@ static void shard_fire(struct world *world, struct timer *timer)
     port_out_begin(&world->out);
     node->spec.machine->step(shard->machine, &event, &world->out);
     shard->alarm_ns = world->out.alarm_ns;
-    shard->wants_turn = world->out.wants_turn;
-    shard->wants_continue = world->out.wants_continue;
+    shard->wants_turn |= world->out.wants_turn;
+    shard->wants_continue |= world->out.wants_continue;
     shard->free_at_ns =
         world->now_ns + world__between(world, DICE_STEP, world->knobs.step_cost_min_ns, world->knobs.step_cost_max_ns);
     slow_down(world, shard);

@@ -117,6 +117,42 @@ static void continue_lets_others_in_first(void **state)
     finish(c);
 }
 
+static uint32_t count_of(struct contract *c, enum port_event_kind kind, uint32_t from)
+{
+    uint32_t count = 0;
+    for (uint32_t i = from; i < history_count(c, 0); i++) {
+        if (history_at(c, 0, i).kind == kind) { count += 1; }
+    }
+    return count;
+}
+
+/* Between the step that wishes and what it wishes for there are steps that wish for nothing: they take nothing back. */
+static void a_wish_stands_until_it_has_come(void **state)
+{
+    (void)state;
+    struct contract *c = given_shards(1);
+    struct port_message messages[5];
+    memset(messages, 0, sizeof messages);
+    static const struct {
+        bool turn, next;
+    } wishes[] = {{true, false}, {false, true}, {true, true}};
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(wishes); i++) {
+        uint32_t from = history_count(c, 0);
+        wish(c, 0,
+             &(struct contract_wish){.messages = messages,
+                                     .message_count = 5,
+                                     .wants_turn = wishes[i].turn,
+                                     .wants_continue = wishes[i].next},
+             NULL);
+        if (wishes[i].turn) { (void)await_kind(c, 0, PORT_EVENT_TURN, from); }
+        if (wishes[i].next) { (void)await_kind(c, 0, PORT_EVENT_CONTINUE, from); }
+        assert_true(count_of(c, PORT_EVENT_MESSAGE, from) >= 6);
+        assert_int_equal(count_of(c, PORT_EVENT_TURN, from), wishes[i].turn ? 1 : 0); /* and comes once */
+        assert_int_equal(count_of(c, PORT_EVENT_CONTINUE, from), wishes[i].next ? 1 : 0);
+    }
+    finish(c);
+}
+
 /* More than any ring holds, both ways at once. */
 static void messages_between_shards_arrive_in_order_and_whole(void **state)
 {
@@ -206,6 +242,7 @@ const struct CMUnitTest contract_loop_cases[] = {
     cmocka_unit_test(the_last_step_alone_sets_the_alarm),
     cmocka_unit_test(a_turn_comes_after_the_completions_that_are_ready),
     cmocka_unit_test(continue_lets_others_in_first),
+    cmocka_unit_test(a_wish_stands_until_it_has_come),
     cmocka_unit_test(messages_between_shards_arrive_in_order_and_whole),
     cmocka_unit_test(a_step_may_be_as_large_as_the_out_allows),
     cmocka_unit_test(notes_have_no_completion),

@@ -121,8 +121,8 @@ static void obey(struct machine *machine, const struct order *order, uint64_t no
         message->lent_bytes = order->messages[i].lent_bytes;
     }
     if (order->alarm_after_ns != 0) { machine->alarm_ns = now_ns + order->alarm_after_ns; }
-    if (order->wants_turn) { machine->wants_turn = true; }
-    if (order->wants_continue) { machine->wants_continue = true; }
+    if (order->wants_turn) { machine->wants_turn = out->wants_turn = true; } /* said once: the world keeps it */
+    if (order->wants_continue) { machine->wants_continue = out->wants_continue = true; }
 }
 
 static void take(struct machine *machine, const struct port_event *event, struct port_out *out)
@@ -154,8 +154,6 @@ static void take(struct machine *machine, const struct port_event *event, struct
         coverage_asked(&coverage, PORT_STOPPED);
     }
     port_alarm(out, machine->alarm_ns);
-    out->wants_turn = machine->wants_turn;
-    out->wants_continue = machine->wants_continue;
     machine->is_in_step = false;
 }
 

@@ -81,7 +81,7 @@ uint64_t ask(struct contract *contract, uint32_t shard, struct port_effect effec
 /* Emits all of them from one and the same step, in order. */
 void ask_all(struct contract *contract, uint32_t shard, const struct port_effect *effects, uint32_t count,
              uint64_t *tokens_out);
-/* What a step may say besides effects. */
+/* What a step may say besides effects. A turn or a continue is wished for by that one step, and by none after it. */
 struct contract_wish {
     const struct port_effect *effects;
     uint32_t effect_count;

@@ -191,8 +191,6 @@ static void on_done(struct broker *broker, const struct port_event *event, struc
 
 static void on_turn(struct broker *broker, const struct port_event *event, struct port_out *out)
 {
-    broker->wants_turn = false;
-    broker->wants_continue = false;
     plog_turn(broker->plog, event, out);
     if (is_first(broker)) { journal_turn(broker->journal, event, out); }
     conn_turn(broker->conns, out);
@@ -215,15 +213,6 @@ static void set_alarm(const struct broker *broker, struct port_out *out)
     port_alarm(out, start_next_alarm_ns(broker));
 }
 
-/* A wish holds for the next event only, and a room asks once: it is said again until it has come true. */
-static void keep_wishes(struct broker *broker, struct port_out *out)
-{
-    broker->wants_turn |= out->wants_turn;
-    broker->wants_continue |= out->wants_continue;
-    out->wants_turn = broker->wants_turn;
-    out->wants_continue = broker->wants_continue;
-}
-
 void broker_step(struct broker *broker, const struct port_event *event, struct port_out *out)
 {
     CHECK(event->now_ns >= broker->now_ns); /* a step back would fire deadlines twice */
@@ -243,7 +232,6 @@ void broker_step(struct broker *broker, const struct port_event *event, struct p
     }
     work(broker, out);
     if (ring_count(&broker->outbox) > 0) { out->wants_continue = true; }
-    keep_wishes(broker, out);
     set_alarm(broker, out);
     CHECK_SLOW(broker->config.is_check_slow, plog_is_sound(broker->plog));
 }

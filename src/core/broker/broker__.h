@@ -218,8 +218,6 @@ struct broker {
     uint64_t now_ns;
     int64_t wall_ms;
     uint32_t step_left; /* items of work left in this step */
-    bool wants_turn;    /* asked for by a step, and not given since: another event may come first */
-    bool wants_continue;
     struct base_prng dice;
 
     struct base_pages *pages;

@@ -29,9 +29,11 @@
  * 9. A send may name ranges of files, of any shard's files. They are read when they drain, maybe much later and piece by
  *    piece: who asks keeps them alive and unchanged until the completion (the lease). A range that is cut short meanwhile
  *    fails the connection (PORT_IO); never are other bytes sent in its place.
- * 10. Events of one shard come one at a time. now_ns never goes back. PORT_EVENT_TURN comes when the step before asked for it
- *    (wants_turn) and nothing else is ready at this instant; PORT_EVENT_CONTINUE when asked for (wants_continue), after
- *    whatever else is ready; PORT_EVENT_ALARM at or after alarm_ns of the LAST step's out (UINT64_MAX: none).
+ * 10. Events of one shard come one at a time. now_ns never goes back. A step that says wants_turn is given a PORT_EVENT_TURN
+ *    when nothing else is ready; one that says wants_continue a PORT_EVENT_CONTINUE after whatever was ready. Such a wish
+ *    stands until its event has come, whatever steps come between; said again meanwhile it is still one. An alarm is not
+ *    kept: PORT_EVENT_ALARM comes at or after alarm_ns of the LAST step's out (UINT64_MAX: none). One that is due comes
+ *    before or after a TURN or CONTINUE.
  * 11. Messages between two shards arrive in order, are never lost, and are delivered as PORT_EVENT_MESSAGE.
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -231,9 +233,9 @@ struct port_out {
     uint32_t message_count;
     uint32_t text_bytes;
     uint32_t text_used;
-    uint64_t alarm_ns; /* the earliest deadline of the machine; UINT64_MAX: none */
-    bool wants_turn;
-    bool wants_continue;
+    uint64_t alarm_ns;   /* the earliest deadline of the machine; UINT64_MAX: none */
+    bool wants_turn;     /* the host keeps it until the event has come */
+    bool wants_continue; /* the same */
 };
 
 /* Empties `out` for the next step (alarm_ns UINT64_MAX, wants nothing). */

@@ -166,7 +166,9 @@ struct shard {
     struct op *free_ops;
     struct op_chunk *chunks;
     uint32_t delivered; /* events since the last poll */
-    bool has_polled;    /* since CONTINUE was asked for */
+    bool wants_turn;    /* wished for by a step, and not given yet */
+    bool wants_continue;
+    bool has_polled; /* since CONTINUE was asked for */
     bool has_stopped;
     bool is_stop_given;
     uv_thread_t thread;

@@ -1,9 +1,9 @@
 /* shard.c: one shard's loop: delivers events one at a time and carries out what each step asks.
  *
  * Room    host/uv.
- * Order   of one round: the alarm if it is due, a stop, messages, completions; when none of them is left, TURN if the last
- *         step wants it; then the sends gathered so far are flushed; then CONTINUE if the last step wants it and the loop has
- *         been polled since the last one; then the loop is polled, and waited for only when nothing is left to do.
+ * Order   of one round: the alarm if it is due, a stop, messages, completions; when none of them is left, TURN if a step
+ *         wished for it; then the sends gathered so far are flushed; then CONTINUE if a step wished for it and the loop has
+ *         been polled since; then the loop is polled, and waited for only when nothing is left to do.
  * Bound   after DELIVERED_MAX events the loop is polled whatever else is ready, so that sockets and threads are heard.
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -136,10 +136,13 @@ static void step(struct shard *shard, enum port_event_kind kind)
     event->kind = kind;
     event->now_ns = shard->now_ns;
     event->wall_ms = shard->wall_ms;
-    bool wanted_continue = shard->out.wants_continue && kind != PORT_EVENT_CONTINUE;
+    if (kind == PORT_EVENT_TURN) { shard->wants_turn = false; }
+    if (kind == PORT_EVENT_CONTINUE) { shard->wants_continue = false; }
+    if (!shard->wants_continue) { shard->has_polled = false; } /* what is ready when it is asked for comes first */
     port_out_begin(&shard->out);
     shard->host->config.step(shard->machine, event, &shard->out);
-    if (!wanted_continue) { shard->has_polled = false; } /* what is ready when it is asked for comes first */
+    shard->wants_turn |= shard->out.wants_turn;
+    shard->wants_continue |= shard->out.wants_continue;
     shard->delivered += 1;
     for (uint32_t i = 0; i < shard->out.effect_count; i++) { carry_out(shard, &shard->out.effects[i]); }
     if (shard->out.message_count > 0) { send_messages(shard); }
@@ -279,7 +282,7 @@ void host__shard_run(struct shard *shard)
         bool is_idle = base_list_is_empty(&shard->ready) && !has_inbox(shard);
         if (shard->delivered < DELIVERED_MAX) {
             if (!is_idle) { continue; }
-            if (shard->out.wants_turn) {
+            if (shard->wants_turn) {
                 step(shard, PORT_EVENT_TURN);
                 continue;
             }
@@ -290,11 +293,11 @@ void host__shard_run(struct shard *shard)
         is_idle = base_list_is_empty(&shard->ready) && !has_inbox(shard);
         if (!is_idle && is_flushed && shard->delivered < DELIVERED_MAX) { continue; }
         /* What was ready when it was asked has had its round: more of it must not put this off for ever. */
-        if (shard->out.wants_continue && shard->has_polled) {
+        if (shard->wants_continue && shard->has_polled) {
             step(shard, PORT_EVENT_CONTINUE);
             continue;
         }
-        if (is_idle && is_flushed && !shard->out.wants_turn && !shard->out.wants_continue) {
+        if (is_idle && is_flushed && !shard->wants_turn && !shard->wants_continue) {
             poll_and_wait(shard);
         } else {
             poll_now(shard);

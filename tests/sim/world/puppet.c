@@ -34,6 +34,8 @@ static void puppet_step(void *machine, const struct port_event *event, struct po
             *port_emit(out, puppet->effects[i].kind, 0) = puppet->effects[i];
         }
         puppet->effect_count = 0;
+        out->wants_turn = puppet->wants_turn;
+        puppet->wants_turn = false;
         break;
     case PORT_EVENT_STOP:
         puppet->stops += 1;
@@ -44,7 +46,10 @@ static void puppet_step(void *machine, const struct port_event *event, struct po
         puppet->alarms += 1;
         puppet->alarm_ns = UINT64_MAX;
         break;
-    case PORT_EVENT_TURN: puppet->turns += 1; break;
+    case PORT_EVENT_TURN:
+        puppet->turns += 1;
+        puppet->alarms_before_turn = puppet->alarms;
+        break;
     case PORT_EVENT_START:
     case PORT_EVENT_CONTINUE:
     case PORT_EVENT_COUNT: break;

@@ -28,7 +28,9 @@ struct puppet {
     uint64_t next_token;
     const struct port_effect *effects; /* to be emitted at the next step */
     uint32_t effect_count;
+    bool wants_turn; /* at the next step that is asked to emit */
     uint32_t boots, stops, alarms, turns;
+    uint32_t alarms_before_turn; /* when the last turn came */
     uint64_t last_now_ns;
     uint64_t alarm_ns;
 };

@@ -244,6 +244,26 @@ static void an_alarm_is_never_early_whatever_the_drift(void **state)
     }
 }
 
+static void a_due_alarm_comes_before_a_turn_or_after_it(void **state)
+{
+    (void)state;
+    uint32_t alarm_first = 0;
+    enum { SEEDS = 40 };
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct puppet *p = given_puppet(seed, NULL);
+        (void)world_run(p->world, WORLD_MS);
+        p->alarm_ns = p->last_now_ns; /* due at once */
+        p->wants_turn = true;
+        (void)ask_all(p, NULL, 0);
+        (void)world_run(p->world, 2 * WORLD_MS);
+        assert_int_equal(p->alarms, 1);
+        assert_int_equal(p->turns, 1);
+        alarm_first += p->alarms_before_turn;
+        drop_puppet(p);
+    }
+    assert_in_range(alarm_first, SEEDS / 4, SEEDS * 3 / 4);
+}
+
 static void the_wall_clock_steps_and_the_other_does_not(void **state)
 {
     (void)state;
@@ -367,6 +387,7 @@ int main(void)
         cmocka_unit_test(connects_fail_in_every_way),
         cmocka_unit_test(a_close_ends_a_connect_that_is_under_way),
         cmocka_unit_test(an_alarm_is_never_early_whatever_the_drift),
+        cmocka_unit_test(a_due_alarm_comes_before_a_turn_or_after_it),
         cmocka_unit_test(the_wall_clock_steps_and_the_other_does_not),
         cmocka_unit_test(a_paused_node_is_given_nothing),
         cmocka_unit_test(the_harness_is_called_at_its_time),
