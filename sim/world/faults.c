@@ -184,7 +184,7 @@ void world_knobs_swarm(struct world_knobs *knobs, uint64_t seed)
     }
 }
 
-enum field { FIELD_U64, FIELD_U32, FIELD_I64, FIELD_KEEP, FIELD_BOOL };
+enum field { FIELD_U64, FIELD_U32, FIELD_I64, FIELD_KEEP, FIELD_FLIP, FIELD_BOOL };
 #define KNOB(member, kind) {#member, offsetof(struct world_knobs, member), kind}
 static const struct {
     const char *name;
@@ -202,6 +202,7 @@ static const struct {
     KNOB(handles_max, FIELD_U32),          KNOB(disk_capacity_bytes, FIELD_U64),
     KNOB(file_max_bytes, FIELD_U64),       KNOB(keep, FIELD_KEEP),
     KNOB(restart_delay_max_ns, FIELD_U64), KNOB(crash_at_effect, FIELD_U64),
+    KNOB(flip_effect, FIELD_U64),          KNOB(flip, FIELD_FLIP),
     KNOB(crash_kinds, FIELD_U64),          KNOB(drift_max_ppm, FIELD_U64),
     KNOB(wall_start_ms, FIELD_I64),        KNOB(evicts_at_boot, FIELD_BOOL),
     KNOB(checks_lent, FIELD_BOOL),         KNOB(checks_stopped, FIELD_BOOL),
@@ -221,6 +222,10 @@ static bool field_set(struct world_knobs *knobs, size_t index, int64_t value)
     case FIELD_KEEP:
         if (value > WORLD_KEEP_PREFIX) { return false; }
         knobs->keep = (enum world_keep)value;
+        return true;
+    case FIELD_FLIP:
+        if (value > WORLD_FLIP_WORD) { return false; }
+        knobs->flip = (enum world_flip)value;
         return true;
     case FIELD_BOOL: memcpy(at, &(bool){value != 0}, sizeof(bool)); return true;
     }
@@ -252,6 +257,7 @@ static long long field_get(const struct world_knobs *knobs, size_t index)
     case FIELD_I64: memcpy(&wide, at, sizeof wide); return (long long)wide;
     case FIELD_U32: memcpy(&narrow, at, sizeof narrow); return (long long)narrow;
     case FIELD_KEEP: return (long long)knobs->keep;
+    case FIELD_FLIP: return (long long)knobs->flip;
     case FIELD_BOOL: return *at;
     }
     return 0;

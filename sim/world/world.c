@@ -237,7 +237,7 @@ static void post(struct world *world, struct shard *to, const struct port_messag
 
 static void send_message(struct world *world, struct shard *from, const struct port_message *sent)
 {
-    world->hash = port_hash_message(world->hash, from->node->index, from->index, sent);
+    world__hash_message(world, from->node->index, from->index, sent);
     if (world->trace != NULL) { world__trace_message(world, from, sent); }
     OBSERVE(world, on_message, from->node->index, from->index, sent);
     if (sent->to >= from->node->spec.shard_count) {
@@ -261,7 +261,7 @@ static void carry_out(struct world *world, struct shard *shard)
             if (i > 0) { world__count(world, WORLD_CRASH_MID_STEP); }
             return;
         }
-        world->hash = port_hash_effect(world->hash, node->index, shard->index, effect);
+        world__hash_effect(world, node->index, shard->index, effect);
         if (world->trace != NULL) { world__trace_effect(world, shard, effect); }
         OBSERVE(world, on_effect, node->index, shard->index, effect);
         world__effect(world, shard, effect);

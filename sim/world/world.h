@@ -136,6 +136,18 @@ enum world_keep {
     WORLD_TEAR_ONE,    /* those before it, and the first half of it */
 };
 
+/* What of an effect the hash is given with one bit changed: a test of the hash. What the effect does not have is not changed. */
+enum world_flip {
+    WORLD_FLIP_NOTHING = 0,
+    WORLD_FLIP_PAYLOAD,  /* bytes of memory that are sent or written */
+    WORLD_FLIP_RANGE,    /* where a range that is sent begins */
+    WORLD_FLIP_PATH,     /* a name, a line for the log */
+    WORLD_FLIP_POSITION, /* position_bytes */
+    WORLD_FLIP_SIZE,     /* size_bytes */
+    WORLD_FLIP_TOKEN,
+    WORLD_FLIP_WORD /* the first word of a message */
+};
+
 struct world_knobs {
     uint32_t rate_ppm[WORLD_FAULT_COUNT];
     uint64_t net_delay_min_ns, net_delay_max_ns;   /* one way */
@@ -160,6 +172,10 @@ struct world_knobs {
                                       that node's power goes just before it. See world_effects. */
     uint64_t crash_kinds; /* what the fault crash_kind comes before: bit k for effects of kind k, the one above them
                                       for messages */
+    uint64_t
+        flip_effect; /* 0: none. The n-th effect or message (from 1, of all nodes, as the trace counts them) is hashed with
+                             one bit of `flip` changed; the run itself is not. */
+    enum world_flip flip;
     uint64_t drift_max_ppm; /* of monotonic clocks, each node its own; 0: none */
     int64_t wall_start_ms;
     bool evicts_at_boot; /* a node that starts reads past the page cache, as it must after a failed sync: what

@@ -12,6 +12,7 @@
  *         file.c     effects on open files
  *         cut.c      what a power cut leaves
  *         trace.c    the readable trace
+ *         flip.c     what is hashed
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -449,6 +450,7 @@ struct world {
     struct port_out out;
     struct timer second;
     uint64_t hash;
+    uint64_t hashed; /* effects and messages so far */
     uint64_t events;
     uint64_t effects;
     uint64_t asked_of[WORLD_BEFORE_COUNT]; /* effects by kind, of nodes with disks */
@@ -475,6 +477,11 @@ void world__breach(struct world *world, const struct shard *shard, const char *f
 uint64_t world__lent_sum(const struct port_effect *effect);
 void world__shard_stopped(struct world *world, struct shard *shard);
 bool world__crashes_before(struct world *world, struct node *node, uint32_t kind);
+
+/* ---- flip.c ---- */
+
+void world__hash_effect(struct world *world, uint32_t node, uint32_t shard, const struct port_effect *effect);
+void world__hash_message(struct world *world, uint32_t node, uint32_t shard, const struct port_message *message);
 
 /* ---- trace.c ---- */
 
