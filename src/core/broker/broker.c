@@ -278,22 +278,36 @@ static uint32_t power_of_two_at_least(uint64_t n)
     return power;
 }
 
-static struct sizes sizes_of(const struct broker_config *config, size_t region_bytes)
+static struct sizes sizes_of(size_t region_bytes)
 {
     uint64_t requests = base_min_u64(base_max_u64(region_bytes / (64 << 10), 128), 16384);
     uint64_t parts = base_min_u64(base_max_u64(region_bytes / (64 << 10), 512), 8192);
     return (struct sizes){.requests = (uint32_t)requests,
                           .parts = (uint32_t)parts,
                           .back_ops = (uint32_t)parts,
-                          .ring = power_of_two_at_least(4 * requests + 8 * parts * base_min_u64(config->shards, 4))};
+                          .ring = power_of_two_at_least(4 * (requests + parts) + 4096)};
+}
+
+/* Partitions lie where their hash says: twice a shard's share and a thousand more is out of chance's reach, and a shard that had
+ * no room would say so (back_log_open). */
+static uint32_t logs_of_back(const struct broker_config *config)
+{
+    uint64_t share = ((uint64_t)config->partitions_max + config->shards - 1) / config->shards;
+    return (uint32_t)base_min_u64(config->partitions_max, 2 * share + 1024) + 1; /* and the metadata log */
+}
+
+/* The fronts share what a back can have under way. */
+static uint32_t parts_of_front(const struct broker_config *config, const struct sizes *sizes)
+{
+    return (uint32_t)base_max_u64(sizes->parts / config->shards, 16);
 }
 
 static struct plog_config plog_config_of(const struct broker_config *config, const struct sizes *sizes)
 {
     return (struct plog_config){.shard = config->shard,
                                 .disk = 0,
-                                .logs_max = config->partitions_max + 1,
-                                .segments_max = 2 * config->partitions_max + 4096,
+                                .logs_max = logs_of_back(config),
+                                .segments_max = 2 * logs_of_back(config) + 4096,
                                 .appends_max = sizes->back_ops,
                                 .reads_max = 2 * sizes->back_ops,
                                 .producers_max = config->producers_max,
@@ -338,12 +352,19 @@ static enum base_rc create_image(struct broker *broker, struct base_arena *arena
     return metadata_create(arena, &image, &broker->image);
 }
 
+/* What all fronts together may have asked of one back. */
+static uint32_t parts_of_all(const struct broker_config *config, const struct sizes *sizes)
+{
+    return config->shards * parts_of_front(config, sizes);
+}
+
 /* What only shard 0 has. */
 static enum base_rc create_services(struct broker *broker, struct base_arena *arena, const struct sizes *sizes)
 {
     const struct broker_config *config = &broker->config;
-    uint32_t runs_max = sizes->back_ops * config->shards;
+    uint32_t runs_max = parts_of_all(config, sizes);
     /* A run may bring its segment's birth along; any log may be deleted, or its start moved, all of them at once. */
+    uint32_t controls_max = (uint32_t)base_min_u64((uint64_t)sizes->requests * config->shards, 16384);
     uint64_t waiting_max = 2 * (uint64_t)runs_max + 2 * ((uint64_t)config->partitions_max + 1);
     struct journal_config journal = {.shard = config->shard,
                                      .disk = 0,
@@ -369,8 +390,7 @@ static enum base_rc create_services(struct broker *broker, struct base_arena *ar
     base_arena_init(&broker->register_arena, register_bytes, 4096);
     if (journal_create(arena, broker->pages, &journal, &broker->journal) != BASE_OK ||
         controller_create(arena, broker->pages, &controller, broker->image, &broker->controller) != BASE_OK ||
-        base_pool_create(arena, sizeof(struct control_op), sizes->requests * config->shards, &broker->control_ops) !=
-            BASE_OK ||
+        base_pool_create(arena, sizeof(struct control_op), controls_max, &broker->control_ops) != BASE_OK ||
         base_pool_create(arena, sizeof(struct journal_op), journal.entries_max, &broker->journal_ops) != BASE_OK ||
         ring_create(arena, power_of_two_at_least(waiting_max), &broker->journal_waiting) != BASE_OK) {
         return BASE_FULL;
@@ -383,7 +403,7 @@ static enum base_rc create_tables(struct broker *broker, struct base_arena *aren
     const struct broker_config *config = &broker->config;
     const size_t scratch_bytes = (size_t)64 << 10;
     uint8_t *scratch = base_arena_take(arena, scratch_bytes);
-    broker->logs_max = config->partitions_max + 1;
+    broker->logs_max = logs_of_back(config);
     broker->logs = base_arena_take_array(arena, broker->logs_max, sizeof *broker->logs);
     broker->parked = base_arena_take_array(arena, config->connections_max, sizeof *broker->parked);
     if (scratch == NULL || broker->logs == NULL || broker->parked == NULL) { return BASE_FULL; }
@@ -391,7 +411,8 @@ static enum base_rc create_tables(struct broker *broker, struct base_arena *aren
     base_list_init(&broker->issuing);
     base_list_init(&broker->starved);
     base_list_init(&broker->watching);
-    broker->parts_asked_max = sizes->parts / config->shards > 16 ? sizes->parts / config->shards : 16;
+    base_list_init(&broker->releasing);
+    broker->parts_asked_max = parts_of_front(config, sizes);
     if (base_pool_create(arena, sizeof(struct request), sizes->requests, &broker->requests) != BASE_OK ||
         base_pool_create(arena, sizeof(struct back_op), 2 * sizes->back_ops + 16, &broker->back_ops) != BASE_OK ||
         base_heap_create(arena, sizes->requests, &broker->deadlines) != BASE_OK ||
@@ -407,7 +428,7 @@ enum base_rc broker_create(struct base_region region, const struct broker_config
     CHECK(config->shards > 0 && config->shards <= BROKER_SHARDS_MAX && config->shard < config->shards);
     CHECK(config->listener_count > 0 && config->listener_count <= BROKER_LISTENERS_MAX);
     if (region.size_bytes < BROKER_REGION_BYTES_MIN) { return BASE_FULL; }
-    struct sizes sizes = sizes_of(config, region.size_bytes);
+    struct sizes sizes = sizes_of(region.size_bytes);
     struct base_arena arena;
     /* Half for tables, half for blocks; the tables' half is address space, and costs what is used of it. */
     size_t tables_max = region.size_bytes / 2 / BASE_PAGE_BYTES * BASE_PAGE_BYTES;

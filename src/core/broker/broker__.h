@@ -64,6 +64,7 @@ struct back_op {
 
 /*   begin -> ISSUING -all parts asked-> WAITING -parts are back-> ANSWERED -sent, parts back-> free
  *         -> CONTROLLED -the controller answered-> WAITING      Fetch: WAITING -> PARKED -woke, expired-> ISSUING
+ *   ANSWERED, or WAITING before PARKED -many leases-> RELEASING -> where it went
  *   any of them -no memory-> STARVED -memory came back-> where it was (enum request_retry) */
 enum request_state {
     REQUEST_FREE = 0,
@@ -72,6 +73,7 @@ enum request_state {
     REQUEST_PARKED,     /* Fetch: for a watermark or its deadline; its deadline is in the heap */
     REQUEST_CONTROLLED, /* for the controller */
     REQUEST_STARVED,    /* for memory; on broker.starved */
+    REQUEST_RELEASING,  /* its leases, a few a poll; on broker.releasing */
     REQUEST_ANSWERED,   /* given to conn, or needs no answer; kept until its bytes have left and its parts are back */
 };
 enum request_retry { RETRY_DECODE = 0, RETRY_PARTS, RETRY_CONTROLLED, RETRY_ANSWER };
@@ -110,7 +112,7 @@ struct part {
 
 struct memory_block;
 struct request {
-    struct base_link link;        /* of broker.issuing, starved or watching */
+    struct base_link link;        /* of broker.issuing, starved, watching or releasing */
     struct base_link parked_link; /* of the connection's parked requests */
     struct base_heap_item deadline;
     enum request_state state;
@@ -133,7 +135,7 @@ struct request {
     struct control_loan *loan;
     struct part *parts;
     uint32_t part_count;
-    uint32_t part_next;        /* the first not yet asked (or watched) */
+    uint32_t part_next;        /* the first not yet asked, watched or released */
     uint32_t parts_open;       /* asked and not yet answered for the last time */
     uint32_t parts_unwritten;  /* acks=1: parts that have not said written or failed */
     uint64_t deadline_ns;      /* Fetch */
@@ -239,6 +241,7 @@ struct broker {
     struct base_list issuing;
     struct base_list starved;
     struct base_list watching;
+    struct base_list releasing;
     struct base_list *parked; /* by connection index; initialised at first use */
     uint64_t starved_retry_ns;
     uint32_t request_generation;
@@ -356,6 +359,9 @@ void request_answer_in(struct broker *broker, struct request *request, const voi
 void request_answer_none(struct broker *broker, struct request *request, struct port_out *out);
 void request_fail(struct broker *broker, struct request *request, const char *why, struct port_out *out);
 void request_release_lease(struct broker *broker, struct part *part, struct port_out *out);
+/* Of all parts. False: there are many, and it takes some polls; then the request is freed when it was sent, else fetch_released. */
+MUST_USE
+bool request_release_all(struct broker *broker, struct request *request, struct port_out *out);
 void request_free_if_done(struct broker *broker, struct request *request, struct port_out *out);
 
 /* broker__produce.c, broker__fetch.c, broker__offsets.c, broker__topics.c */
@@ -365,6 +371,7 @@ void produce_written(struct broker *broker, struct request *request, uint32_t in
                      struct port_out *out);
 void fetch_begin(struct broker *broker, struct request *request, struct port_out *out);
 void fetch_answered(struct broker *broker, struct request *request, struct port_out *out);
+void fetch_released(struct broker *broker, struct request *request, struct port_out *out);
 void fetch_woke(struct broker *broker, struct request *request, struct port_out *out);
 void fetch_unwatched(struct broker *broker, struct request *request);
 void fetch_expired(struct broker *broker, struct request *request, struct port_out *out);

@@ -282,8 +282,17 @@ void fetch_answered(struct broker *broker, struct request *request, struct port_
         answer_found(broker, request, out);
         return;
     }
-    for (uint32_t i = 0; i < request->part_count; i++) { request_release_lease(broker, &request->parts[i], out); }
-    park(broker, request, out);
+    if (request_release_all(broker, request, out)) { park(broker, request, out); }
+}
+
+/* What it had found it has given back; it waits for more. */
+void fetch_released(struct broker *broker, struct request *request, struct port_out *out)
+{
+    if (conn_is_open(broker->conns, request->conn)) {
+        park(broker, request, out);
+    } else {
+        request_answer_none(broker, request, out);
+    }
 }
 
 void fetch_begin(struct broker *broker, struct request *request, struct port_out *out)

@@ -11,6 +11,7 @@
 #include "wire/kafka/header.h"
 
 #define ARENA_BYTES_FIRST ((size_t)4096)
+#define RELEASED_AT_ONCE  16                 /* leases given back by one poll */
 #define RETRY_NS          UINT64_C(10000000) /* a request that found no memory looks again, should no release wake it before */
 #define STARVE_MAX_NS \
     UINT64_C(30000000000) /* one that never finds any ends with its connection: its client has given up */
@@ -61,9 +62,25 @@ void request_release_lease(struct broker *broker, struct part *part, struct port
     part->lease = 0;
 }
 
-static void release_leases(struct broker *broker, struct request *request, struct port_out *out)
+/* Up to RELEASED_AT_ONCE parts from request->part_next on. True: all have been seen to. */
+static bool release_some(struct broker *broker, struct request *request, struct port_out *out)
 {
-    for (uint32_t i = 0; i < request->part_count; i++) { request_release_lease(broker, &request->parts[i], out); }
+    uint32_t end = request->part_count;
+    if (end - request->part_next > RELEASED_AT_ONCE) { end = request->part_next + RELEASED_AT_ONCE; }
+    for (; request->part_next < end; request->part_next++) {
+        request_release_lease(broker, &request->parts[request->part_next], out);
+    }
+    return request->part_next == request->part_count;
+}
+
+bool request_release_all(struct broker *broker, struct request *request, struct port_out *out)
+{
+    CHECK(!base_link_is_on(&request->link));
+    request->part_next = 0;
+    if (release_some(broker, request, out)) { return true; }
+    request->state = REQUEST_RELEASING;
+    base_list_push_back(&broker->releasing, &request->link);
+    return false;
 }
 
 /* ---- memory of a request ----------------------------------------------------------------------------------------------- */
@@ -113,18 +130,39 @@ void request_starve(struct broker *broker, struct request *request, enum request
     broker->starved_retry_ns = base_deadline_ns(broker->now_ns, RETRY_NS);
 }
 
-void request_free_if_done(struct broker *broker, struct request *request, struct port_out *out)
+static void free_request(struct broker *broker, struct request *request, struct port_out *out)
 {
-    if (request->state != REQUEST_ANSWERED || !request->is_sent || request->parts_open > 0) { return; }
-    CHECK(!base_link_is_on(&request->parked_link));
-    CHECK(!base_heap_holds(&request->deadline));
-    release_leases(broker, request, out);
     conn_release_frame(broker->conns, request->id);
     if (request->answer_block != NULL) { base_pages_give(broker->pages, request->answer_block); }
     give_memory(broker, request);
     base_pool_give(&broker->requests, request_slot(broker, request));
     broker->requests_done += 1;
     start_drained_if_done(broker, out);
+}
+
+void request_free_if_done(struct broker *broker, struct request *request, struct port_out *out)
+{
+    if (request->state != REQUEST_ANSWERED || !request->is_sent || request->parts_open > 0) { return; }
+    CHECK(!base_link_is_on(&request->parked_link));
+    CHECK(!base_heap_holds(&request->deadline));
+    if (request_release_all(broker, request, out)) { free_request(broker, request, out); }
+}
+
+/* The leases of a request with many parts, a few a poll. */
+static bool release_poll(struct broker *broker, struct port_out *out)
+{
+    struct base_link *link = base_list_first(&broker->releasing);
+    if (link == NULL) { return false; }
+    struct request *request = BASE_ITEM(link, struct request, link);
+    if (!release_some(broker, request, out)) { return true; }
+    base_list_remove(&broker->releasing, link);
+    if (request->is_sent) {
+        free_request(broker, request, out);
+    } else {
+        request->state = REQUEST_WAITING;
+        fetch_released(broker, request, out);
+    }
+    return true;
 }
 
 /* ---- answering ---------------------------------------------------------------------------------------------------------- */
@@ -412,7 +450,7 @@ static void parts_answered(struct broker *broker, struct request *request, struc
 /* Asks one more part of the request that is first in line. */
 bool front_issue(struct broker *broker, struct port_out *out)
 {
-    if (fetch_watch(broker, out)) { return true; }
+    if (fetch_watch(broker, out) || release_poll(broker, out)) { return true; }
     struct base_link *link = base_list_first(&broker->issuing);
     if (link == NULL) { return false; }
     if (broker->parts_asked >= broker->parts_asked_max) { return false; } /* an answer makes room and brings us back */
