@@ -9,11 +9,16 @@
 #include "codec/codec.h"
 #include "record/record.h"
 #include "wire/kafka/api_versions.h"
+#include "wire/kafka/create_partitions.h"
 #include "wire/kafka/create_topics.h"
 #include "wire/kafka/delete_topics.h"
+#include "wire/kafka/describe_cluster.h"
 #include "wire/kafka/describe_configs.h"
+#include "wire/kafka/describe_topic_partitions.h"
 #include "wire/kafka/fetch.h"
+#include "wire/kafka/incremental_alter_configs.h"
 #include "wire/kafka/init_producer_id.h"
+#include "wire/kafka/list_config_resources.h"
 #include "wire/kafka/list_offsets.h"
 #include "wire/kafka/metadata.h"
 #include "wire/kafka/produce.h"
@@ -293,28 +298,29 @@ static bool fill_metadata(struct stream_input *input, const struct stream_ids *i
     return true;
 }
 
+static const struct {
+    const char *name;
+    const char *value;
+} configs[] = {{"segment.bytes", "1048576"},
+               {"segment.bytes", "14"},
+               {"cleanup.policy", "compact"},
+               {"cleanup.policy", "both"},
+               {"weir.durability", "page-cache"},
+               {"max.message.bytes", "1000"},
+               {"max.message.bytes", "-1"},
+               {"no.such", "1"},
+               {"message.timestamp.type", "LogAppendTime"},
+               {"retention.ms", "1"},
+               {"segment.ms", "1"},
+               {"file.delete.delay.ms", "0"},
+               {"index.interval.bytes", "0"},
+               {"flush.messages", "1"},
+               {"compression.type", "zstd"},
+               {"retention.bytes", "1"}};
+
 static bool fill_config(struct stream_input *input, struct base_arena *arena,
                         struct kafka_create_topics_request_creatable_topic *topic)
 {
-    static const struct {
-        const char *name;
-        const char *value;
-    } configs[] = {{"segment.bytes", "1048576"},
-                   {"segment.bytes", "14"},
-                   {"cleanup.policy", "compact"},
-                   {"cleanup.policy", "both"},
-                   {"weir.durability", "page-cache"},
-                   {"max.message.bytes", "1000"},
-                   {"max.message.bytes", "-1"},
-                   {"no.such", "1"},
-                   {"message.timestamp.type", "LogAppendTime"},
-                   {"retention.ms", "1"},
-                   {"segment.ms", "1"},
-                   {"file.delete.delay.ms", "0"},
-                   {"index.interval.bytes", "0"},
-                   {"flush.messages", "1"},
-                   {"compression.type", "zstd"},
-                   {"retention.bytes", "1"}};
     topic->configs_count = (int32_t)(stream_take(input, 1) % 4);
     topic->configs = kafka_create_topics_request_creatable_topic_config_take(arena, topic->configs_count);
     if (topic->configs == NULL) { return false; }
@@ -402,6 +408,92 @@ static bool fill_describe_configs(struct stream_input *input, struct base_arena 
     return true;
 }
 
+static bool fill_create_partitions(struct stream_input *input, struct base_arena *arena,
+                                   struct kafka_create_partitions_request *request)
+{
+    uint32_t shape = stream_take(input, 1);
+    request->validate_only = shape >= 240;
+    request->topics_count = shape % 4 == 3 ? count_of(input) : 1;
+    request->topics = kafka_create_partitions_request_create_partitions_topic_take(arena, request->topics_count);
+    if (request->topics == NULL) { return false; }
+    for (int32_t t = 0; t < request->topics_count; t++) {
+        struct kafka_create_partitions_request_create_partitions_topic *topic = &request->topics[t];
+        topic->name = name_of(input);
+        topic->count = shape < 192 ? (int32_t)(1 + shape % 8) : odd_i32(input);
+        topic->assignments_count = shape < 160 ? -1 : count_of(input);
+        if (topic->assignments_count < 0) { continue; }
+        topic->assignments =
+            kafka_create_partitions_request_create_partitions_assignment_take(arena, topic->assignments_count);
+        if (topic->assignments == NULL) { return false; }
+        static int32_t brokers[] = {1, 1};
+        for (int32_t i = 0; i < topic->assignments_count; i++) {
+            topic->assignments[i].broker_ids = brokers;
+            topic->assignments[i].broker_ids_count = (int32_t)(stream_take(input, 1) % 3);
+        }
+    }
+    return true;
+}
+
+static bool fill_alter_configs(struct stream_input *input, struct base_arena *arena,
+                               struct kafka_incremental_alter_configs_request *request)
+{
+    request->validate_only = stream_take(input, 1) >= 240;
+    request->resources_count = count_of(input);
+    request->resources =
+        kafka_incremental_alter_configs_request_alter_configs_resource_take(arena, request->resources_count);
+    if (request->resources == NULL) { return false; }
+    for (int32_t r = 0; r < request->resources_count; r++) {
+        struct kafka_incremental_alter_configs_request_alter_configs_resource *resource = &request->resources[r];
+        uint32_t how = stream_take(input, 1);
+        resource->resource_type = how < 192 ? 2 : how < 240 ? 4 : (int8_t)odd(input);
+        resource->resource_name = how % 8 == 7 ? kafka_text_words("1") : name_of(input);
+        resource->configs_count = (int32_t)(how % 4);
+        resource->configs =
+            kafka_incremental_alter_configs_request_alterable_config_take(arena, resource->configs_count);
+        if (resource->configs == NULL) { return false; }
+        for (int32_t i = 0; i < resource->configs_count; i++) {
+            uint32_t at = stream_take(input, 1);
+            uint32_t operation = stream_take(input, 1);
+            resource->configs[i].name = kafka_text_words(configs[at % BASE_ARRAY_COUNT(configs)].name);
+            resource->configs[i].value = kafka_text_words(configs[at % BASE_ARRAY_COUNT(configs)].value);
+            if (at >= 240) { resource->configs[i].value = kafka_text_null(); }
+            resource->configs[i].config_operation = operation < 250 ? (int8_t)(operation % 4) : (int8_t)odd(input);
+        }
+    }
+    return true;
+}
+
+static bool fill_describe_topic_partitions(struct stream_input *input, struct base_arena *arena,
+                                           struct kafka_describe_topic_partitions_request *request)
+{
+    uint32_t shape = stream_take(input, 1);
+    if (shape >= 128) { request->response_partition_limit = odd_i32(input); }
+    request->topics_count = shape % 8 == 7 ? 0 : count_of(input);
+    request->topics = kafka_describe_topic_partitions_request_topic_request_take(arena, request->topics_count);
+    if (request->topics == NULL) { return false; }
+    for (int32_t t = 0; t < request->topics_count; t++) { request->topics[t].name = name_of(input); }
+    if (shape % 2 == 0) { return true; }
+    request->cursor = kafka_describe_topic_partitions_request_cursor_take(arena, 1);
+    if (request->cursor == NULL) { return false; }
+    request->cursor->topic_name = name_of(input);
+    request->cursor->partition_index = odd_i32(input);
+    return true;
+}
+
+static bool fill_list_config_resources(struct stream_input *input, struct base_arena *arena, int16_t version,
+                                       struct kafka_list_config_resources_request *request)
+{
+    if (version == 0) { return true; }
+    request->resource_types_count = count_of(input);
+    request->resource_types = base_arena_take_array(arena, (size_t)request->resource_types_count, 1);
+    if (request->resource_types == NULL) { return false; }
+    for (int32_t i = 0; i < request->resource_types_count; i++) {
+        uint32_t how = stream_take(input, 1);
+        request->resource_types[i] = (int8_t)(how < 200 ? 1u << how % 8 : how);
+    }
+    return true;
+}
+
 static bool fill(struct stream_input *input, const struct stream_ids *ids, struct base_arena *arena, int16_t api_key,
                  int16_t version, void *value)
 {
@@ -413,6 +505,18 @@ static bool fill(struct stream_input *input, const struct stream_ids *ids, struc
     case KAFKA_API_CREATE_TOPICS: return fill_create_topics(input, arena, value);
     case KAFKA_API_DELETE_TOPICS: return fill_delete_topics(input, ids, arena, version, value);
     case KAFKA_API_DESCRIBE_CONFIGS: return fill_describe_configs(input, arena, value);
+    case KAFKA_API_CREATE_PARTITIONS: return fill_create_partitions(input, arena, value);
+    case KAFKA_API_INCREMENTAL_ALTER_CONFIGS: return fill_alter_configs(input, arena, value);
+    case KAFKA_API_DESCRIBE_TOPIC_PARTITIONS: return fill_describe_topic_partitions(input, arena, value);
+    case KAFKA_API_LIST_CONFIG_RESOURCES: return fill_list_config_resources(input, arena, version, value);
+    case KAFKA_API_DESCRIBE_CLUSTER: {
+        struct kafka_describe_cluster_request *request = value;
+        uint32_t how = stream_take(input, 1);
+        request->include_cluster_authorized_operations = how % 2 == 1;
+        if (version >= 1) { request->endpoint_type = how < 200 ? 1 : (int8_t)odd(input); }
+        if (version >= 2) { request->include_fenced_brokers = how % 4 >= 2; }
+        return true;
+    }
     case KAFKA_API_INIT_PRODUCER_ID: {
         struct kafka_init_producer_id_request *request = value;
         uint32_t how = stream_take(input, 1);
@@ -445,12 +549,23 @@ static size_t encode(enum kafka_message message, const void *value, int16_t vers
 size_t stream_request(struct stream_input *input, const struct stream_ids *ids, int32_t correlation,
                       uint8_t frame_out[STREAM_REQUEST_BYTES_MAX])
 {
-    static const int16_t keys[] = {KAFKA_API_PRODUCE,          KAFKA_API_FETCH,
-                                   KAFKA_API_PRODUCE,          KAFKA_API_LIST_OFFSETS,
-                                   KAFKA_API_METADATA,         KAFKA_API_CREATE_TOPICS,
-                                   KAFKA_API_DELETE_TOPICS,    KAFKA_API_DESCRIBE_CONFIGS,
-                                   KAFKA_API_INIT_PRODUCER_ID, KAFKA_API_API_VERSIONS,
-                                   KAFKA_API_PRODUCE,          KAFKA_API_FETCH};
+    static const int16_t keys[] = {KAFKA_API_PRODUCE,
+                                   KAFKA_API_FETCH,
+                                   KAFKA_API_PRODUCE,
+                                   KAFKA_API_LIST_OFFSETS,
+                                   KAFKA_API_METADATA,
+                                   KAFKA_API_CREATE_TOPICS,
+                                   KAFKA_API_DELETE_TOPICS,
+                                   KAFKA_API_DESCRIBE_CONFIGS,
+                                   KAFKA_API_INIT_PRODUCER_ID,
+                                   KAFKA_API_API_VERSIONS,
+                                   KAFKA_API_PRODUCE,
+                                   KAFKA_API_FETCH,
+                                   KAFKA_API_CREATE_PARTITIONS,
+                                   KAFKA_API_INCREMENTAL_ALTER_CONFIGS,
+                                   KAFKA_API_DESCRIBE_CLUSTER,
+                                   KAFKA_API_DESCRIBE_TOPIC_PARTITIONS,
+                                   KAFKA_API_LIST_CONFIG_RESOURCES};
     const struct kafka_api_info *info = kafka_api_info(keys[stream_take(input, 1) % BASE_ARRAY_COUNT(keys)]);
     int16_t version =
         (int16_t)(info->version_min +

@@ -245,6 +245,7 @@ void broker_config_default(struct broker_config *config)
         .node_id = 1,
         .is_auto_create = true,
         .partitions_default = 1,
+        .described_partitions_max = 2000,
         .request_bytes_max = 104857600,
         .connections_max = 1024,
         .in_flight_max = 128,

@@ -56,13 +56,14 @@ struct broker_config {
     const struct broker_pair *pairs;
     uint32_t pair_count;
     /* limits; 0 in the pool sizes: derived from the region */
-    bool is_auto_create;        /* auto.create.topics.enable */
-    int32_t partitions_default; /* num.partitions */
-    uint32_t request_bytes_max; /* socket.request.max.bytes */
-    uint32_t connections_max;   /* of this shard */
-    uint32_t in_flight_max;     /* of a connection */
-    uint64_t idle_ms;           /* connections.max.idle.ms */
-    uint32_t files_max;         /* of this shard: log segments and indexes open at once, weir.files.max / shards */
+    bool is_auto_create;               /* auto.create.topics.enable */
+    int32_t partitions_default;        /* num.partitions */
+    uint32_t described_partitions_max; /* max.request.partition.size.limit */
+    uint32_t request_bytes_max;        /* socket.request.max.bytes */
+    uint32_t connections_max;          /* of this shard */
+    uint32_t in_flight_max;            /* of a connection */
+    uint64_t idle_ms;                  /* connections.max.idle.ms */
+    uint32_t files_max; /* of this shard: log segments and indexes open at once, weir.files.max / shards */
     uint32_t topics_max;
     uint32_t partitions_max;         /* of the node */
     uint32_t producers_max;          /* of this shard */

@@ -209,6 +209,10 @@ struct journal_op { /* an entry on its way; its token in journal is its pool ind
 #define LIST_OFFSETS_LATEST_TIERED           INT64_C(-5)
 #define LIST_OFFSETS_EARLIEST_PENDING_UPLOAD INT64_C(-6)
 
+/* All operations on a topic or the cluster, as bits of AclOperation: nothing is forbidden while there is no authorizer. */
+#define TOPIC_OPERATIONS   3576
+#define CLUSTER_OPERATIONS 8096
+
 #define METADATA_SNAPSHOT_AFTER_BYTES ((uint64_t)4 << 20)
 
 struct broker {
@@ -383,6 +387,22 @@ bool topics_serves(int16_t api_key, int16_t version);
 void topics_refuse_version(struct broker *broker, struct request *request, struct port_out *out);
 void topics_begin(struct broker *broker, struct request *request, struct port_out *out);
 void topics_controlled(struct broker *broker, struct request *request, struct port_out *out);
+
+/* Room for a struct of an answer, which was reserved. */
+void *answer_take(struct request *request, size_t size_bytes);
+int32_t *answer_copy_ids(struct request *request, const int32_t *ids, uint32_t count);
+
+/* broker__names.c: sorts bytewise, in n log n steps without memory; each name is kept once. Gives how many are left. */
+uint32_t names_sort(struct base_slice *at, uint32_t count);
+
+/* broker__metadata.c */
+void metadata_begin(struct broker *broker, struct request *request, struct port_out *out);
+void metadata_controlled(struct broker *broker, struct request *request, struct port_out *out);
+
+/* broker__describe.c */
+void describe_cluster_begin(struct broker *broker, struct request *request, struct port_out *out);
+void describe_topic_partitions_begin(struct broker *broker, struct request *request, struct port_out *out);
+void list_config_resources_begin(struct broker *broker, struct request *request, struct port_out *out);
 
 /* broker__start.c */
 void start_begin(struct broker *broker, struct port_out *out);

@@ -237,6 +237,19 @@ void request_answer(struct broker *broker, struct request *request, const void *
     request_answer_in(broker, request, answer, request->version, out);
 }
 
+/* Such an answer is built anew if there is no memory for it now: the image may change before there is some. */
+static bool points_into_image(const struct request *request)
+{
+    switch (request->api_key) {
+    case KAFKA_API_METADATA:
+    case KAFKA_API_DESCRIBE_CONFIGS:
+    case KAFKA_API_DESCRIBE_CLUSTER:
+    case KAFKA_API_DESCRIBE_TOPIC_PARTITIONS:
+    case KAFKA_API_LIST_CONFIG_RESOURCES: return true;
+    default: return false;
+    }
+}
+
 void request_answer_in(struct broker *broker, struct request *request, const void *answer, int16_t version,
                        struct port_out *out)
 {
@@ -249,12 +262,7 @@ void request_answer_in(struct broker *broker, struct request *request, const voi
         base_pages_give(broker->pages, request->answer_block);
         request->answer_block = NULL;
     }
-    /* An answer that points into the image is built anew: the image may change before there is memory. */
-    enum request_retry retry = RETRY_ANSWER;
-    if (request->api_key == KAFKA_API_METADATA || request->api_key == KAFKA_API_DESCRIBE_CONFIGS) {
-        retry = RETRY_DECODE;
-    }
-    request_starve(broker, request, retry);
+    request_starve(broker, request, points_into_image(request) ? RETRY_DECODE : RETRY_ANSWER);
 }
 
 void request_answer_none(struct broker *broker, struct request *request, struct port_out *out)

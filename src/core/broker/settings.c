@@ -16,6 +16,7 @@ static const struct {
     FIELD("auto.create.topics.enable", broker.is_auto_create),
     FIELD("max.connections", connections_max),
     FIELD("max.decompressed.message.bytes", broker.decompressed_bytes_max),
+    FIELD("max.request.partition.size.limit", broker.described_partitions_max),
     FIELD("node.id", broker.node_id),
     FIELD("num.partitions", broker.partitions_default),
     FIELD("producer.id.expiration.ms", broker.producer_expiry_ms),

@@ -180,7 +180,7 @@ static const struct settings_definition table[] = {
     IGNORED("max.connections.per.ip.overrides", STRING, ""),
     {"max.decompressed.message.bytes", "104857600", NULL, 1, INT32_MAX, SETTINGS_INT, SETTINGS_MEANT},
     IGNORED("max.incremental.fetch.session.cache.slots", INT, "1000"),
-    IGNORED("max.request.partition.size.limit", INT, "2000"),
+    {"max.request.partition.size.limit", "2000", NULL, 1, INT32_MAX, SETTINGS_INT, SETTINGS_MEANT},
     {"message.max.bytes", "1048588", NULL, INT32_MIN, INT32_MAX, SETTINGS_INT, SETTINGS_TOPIC_DEFAULT},
     IGNORED("metadata.log.dir", STRING, NULL),
     IGNORED("metadata.log.max.record.bytes.between.snapshots", LONG, "20971520"),

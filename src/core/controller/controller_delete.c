@@ -35,57 +35,36 @@ static bool is_deletion_disabled(const struct controller__decision *decision)
                             base_slice_text("false"));
 }
 
-/* The topic an entry means, or its error. */
-static const struct metadata_topic *find(const struct controller__decision *decision, delete_result *result)
+/* ---- what names what ------------------------------------------------------------------------------------------------ */
+
+/* An id among the touched names: no topic's name begins with a zero byte. */
+#define ID_KEY_BYTES 17
+
+static struct base_slice id_key(struct base_uuid id, uint8_t key[ID_KEY_BYTES])
 {
-    bool has_id = !base_uuid_is_none(result->topic_id);
-    if (kafka_text_is_null(result->name) && !has_id) {
-        say(result, KAFKA_ERROR_INVALID_REQUEST, "Neither topic name nor id were specified.");
-        return NULL;
-    }
-    if (!kafka_text_is_null(result->name) && has_id) {
-        say(result, KAFKA_ERROR_INVALID_REQUEST, "You may not specify both topic name and topic id.");
-        return NULL;
-    }
-    const struct metadata_topic *topic = has_id
-                                             ? metadata_topic_by_id(decision->image, result->topic_id)
-                                             : metadata_topic_by_name(decision->image, kafka_text_slice(result->name));
-    if (topic == NULL && has_id) {
-        say(result, KAFKA_ERROR_UNKNOWN_TOPIC_ID, "This server does not host this topic ID.");
-    } else if (topic == NULL) {
-        say(result, KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.");
-    }
-    return topic;
+    key[0] = 0;
+    memcpy(key + 1, id.b, sizeof id.b);
+    return base_slice_of(key, ID_KEY_BYTES);
 }
 
-/* Kafka deletes none of several entries that mean one topic; which words depends on how the others name it. */
-static void say_duplicate(const struct controller__decision *decision, delete_result *result, bool is_by_id,
-                          const struct metadata_topic *topic, struct controller__touched *touched)
+/* Counts how often each name and each id is given. Entries with both or neither count for nothing. */
+static void touch_entry(struct controller__decision *decision, const delete_result *entry)
 {
-    if (touched->is_reported) { /* the walk below once a topic, not once an entry */
-        say(result, KAFKA_ERROR_INVALID_REQUEST, is_by_id ? "Duplicate topic id." : "Duplicate topic name.");
+    bool has_id = !base_uuid_is_none(entry->topic_id);
+    if (kafka_text_is_null(entry->name) == !has_id) { return; }
+    if (!has_id) {
+        (void)controller__touch(decision, kafka_text_slice(entry->name)); /* looked up below */
         return;
     }
-    touched->is_reported = true;
-    int32_t by_id = 0;
-    int32_t by_name = 0;
-    const struct kafka_delete_topics_request *request = decision->request;
-    int32_t count = decision->version >= 6 ? request->topics_count : request->topic_names_count;
-    for (int32_t i = 0; i < count; i++) {
-        struct kafka_text name;
-        struct base_uuid id;
-        wanted_at(decision, i, &name, &id);
-        if (base_uuid_compare(id, topic->id) == 0) { by_id += 1; }
-        if (base_slice_equal(kafka_text_slice(name), metadata_topic_name(topic))) { by_name += 1; }
+    uint8_t *key = base_arena_take_bytes(decision->arena, ID_KEY_BYTES);
+    if (key == NULL) {
+        decision->is_arena_full = true;
+        return;
     }
-    if (is_by_id && by_id > 1) {
-        say(result, KAFKA_ERROR_INVALID_REQUEST, "Duplicate topic id.");
-    } else if (!is_by_id && by_name > 1) {
-        say(result, KAFKA_ERROR_INVALID_REQUEST, "Duplicate topic name.");
-    } else {
-        say(result, KAFKA_ERROR_INVALID_REQUEST, "The provided topic name maps to an ID that was already supplied.");
-    }
+    (void)controller__touch(decision, id_key(entry->topic_id, key)); /* as above */
 }
+
+/* ---- deciding ----------------------------------------------------------------------------------------------------- */
 
 /* The texts outlive the topic: it may be gone from the image when the answer is encoded. */
 static bool fill_name(struct controller__decision *decision, const struct metadata_topic *topic, delete_result *result)
@@ -100,22 +79,91 @@ static bool fill_name(struct controller__decision *decision, const struct metada
     return true;
 }
 
-static void delete_one(struct controller__decision *decision, delete_result *result)
+static void delete_topic(struct controller__decision *decision, const struct metadata_topic *topic,
+                         delete_result *result)
 {
-    bool is_by_id = !base_uuid_is_none(result->topic_id);
-    const struct metadata_topic *topic = find(decision, result);
-    if (topic == NULL) { return; }
-    struct controller__touched *touched = controller__find_touched(decision, metadata_topic_name(topic));
-    if (touched->count > 1) {
-        say_duplicate(decision, result, is_by_id, topic, touched);
-        return;
-    }
     if (!fill_name(decision, topic, result)) { return; }
     result->topic_id = topic->id;
     struct kafka_remove_topic_record record;
     kafka_remove_topic_record_init(&record);
     record.topic_id = topic->id;
     controller__propose(decision->round, 9, 0, &record);
+}
+
+/* A name or an id that is given more than once is answered once, and deletes nothing. False: it was answered before. */
+static bool report_duplicate(struct controller__touched *touched, delete_result *result, const char *words)
+{
+    if (touched->is_reported) { return false; }
+    touched->is_reported = true;
+    say(result, KAFKA_ERROR_INVALID_REQUEST, words);
+    return true;
+}
+
+/* Each decides one entry. False: another entry speaks for it, it has no line of its own. */
+static bool delete_by_name(struct controller__decision *decision, delete_result *result)
+{
+    struct base_slice name = kafka_text_slice(result->name);
+    struct controller__touched *touched = controller__find_touched(decision, name);
+    if (touched->count > 1) { return report_duplicate(touched, result, "Duplicate topic name."); }
+    const struct metadata_topic *topic = metadata_topic_by_name(decision->image, name);
+    if (topic == NULL) {
+        say(result, KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.");
+        return true;
+    }
+    uint8_t key[ID_KEY_BYTES];
+    if (controller__find_touched(decision, id_key(topic->id, key)) != NULL) {
+        result->topic_id = topic->id;
+        say(result, KAFKA_ERROR_INVALID_REQUEST, "The provided topic name maps to an ID that was already supplied.");
+        return true;
+    }
+    delete_topic(decision, topic, result);
+    return true;
+}
+
+static bool delete_by_id(struct controller__decision *decision, delete_result *result)
+{
+    uint8_t key[ID_KEY_BYTES];
+    struct controller__touched *touched = controller__find_touched(decision, id_key(result->topic_id, key));
+    if (touched->count > 1) { return report_duplicate(touched, result, "Duplicate topic id."); }
+    const struct metadata_topic *topic = metadata_topic_by_id(decision->image, result->topic_id);
+    if (topic == NULL) {
+        say(result, KAFKA_ERROR_UNKNOWN_TOPIC_ID, "This server does not host this topic ID.");
+        return true;
+    }
+    const struct controller__touched *by_name = controller__find_touched(decision, metadata_topic_name(topic));
+    if (by_name != NULL && by_name->count == 1) { return false; }
+    if (by_name == NULL) {
+        (void)controller__touch(decision, metadata_topic_name(topic)); /* must_wait is looked at below */
+        if (decision->must_wait) { return true; }
+    }
+    delete_topic(decision, topic, result);
+    return true;
+}
+
+static bool delete_one(struct controller__decision *decision, delete_result *result)
+{
+    bool has_id = !base_uuid_is_none(result->topic_id);
+    bool has_name = !kafka_text_is_null(result->name);
+    if (has_id && has_name) {
+        say(result, KAFKA_ERROR_INVALID_REQUEST, "You may not specify both topic name and topic id.");
+        return true;
+    }
+    if (!has_id && !has_name) {
+        say(result, KAFKA_ERROR_INVALID_REQUEST, "Neither topic name nor id were specified.");
+        return true;
+    }
+    return has_id ? delete_by_id(decision, result) : delete_by_name(decision, result);
+}
+
+/* The whole request is refused: each entry says so. */
+static void refuse(const struct controller__decision *decision, struct kafka_delete_topics_response *response,
+                   int32_t count, int16_t code, const char *words)
+{
+    for (int32_t i = 0; i < count; i++) {
+        wanted_at(decision, i, &response->responses[i].name, &response->responses[i].topic_id);
+        say(&response->responses[i], code, words);
+    }
+    response->responses_count = count;
 }
 
 const void *controller__delete_topics(struct controller__decision *decision)
@@ -131,26 +179,27 @@ const void *controller__delete_topics(struct controller__decision *decision)
     }
     kafka_delete_topics_response_init(response);
     response->responses = results;
-    response->responses_count = count;
-    bool is_disabled = is_deletion_disabled(decision);
-    bool is_excessive = count > CONTROLLER_RECORDS_MAX;
-    for (int32_t i = 0; i < count; i++) {
-        wanted_at(decision, i, &results[i].name, &results[i].topic_id);
-        if (is_disabled || is_excessive) { continue; }
-        delete_result probe = results[i];
-        const struct metadata_topic *topic = find(decision, &probe);
-        if (topic != NULL) { (void)controller__touch(decision, metadata_topic_name(topic)); } /* looked up below */
+    if (is_deletion_disabled(decision)) {
+        int16_t code = decision->version < 3 ? KAFKA_ERROR_INVALID_REQUEST : KAFKA_ERROR_TOPIC_DELETION_DISABLED;
+        refuse(decision, response, count, code, "Topic deletion is disabled.");
+        return response;
     }
-    if (decision->must_wait) { return NULL; }
+    if (count > CONTROLLER_RECORDS_MAX) {
+        refuse(decision, response, count, KAFKA_ERROR_POLICY_VIOLATION,
+               "Excessively large number of topics per request.");
+        return response;
+    }
+    for (int32_t i = 0; i < count && !decision->is_arena_full; i++) {
+        delete_result entry = {.error_code = 0};
+        wanted_at(decision, i, &entry.name, &entry.topic_id);
+        touch_entry(decision, &entry);
+    }
+    if (decision->must_wait || decision->is_arena_full) { return NULL; }
     for (int32_t i = 0; i < count && !decision->round->is_full; i++) {
-        if (is_disabled) {
-            int16_t code = decision->version < 3 ? KAFKA_ERROR_INVALID_REQUEST : KAFKA_ERROR_TOPIC_DELETION_DISABLED;
-            say(&results[i], code, "Topic deletion is disabled.");
-        } else if (is_excessive) {
-            say(&results[i], KAFKA_ERROR_POLICY_VIOLATION, "Excessively large number of topics per request.");
-        } else {
-            delete_one(decision, &results[i]);
-        }
+        delete_result *result = &results[response->responses_count];
+        wanted_at(decision, i, &result->name, &result->topic_id);
+        if (delete_one(decision, result)) { response->responses_count += 1; }
+        if (decision->must_wait || decision->is_arena_full) { return NULL; }
     }
     return response;
 }

@@ -177,8 +177,7 @@ static struct controller__error grow(struct controller__decision *decision, cons
 {
     const struct metadata_topic *topic = metadata_topic_by_name(decision->image, kafka_text_slice(wanted->name));
     if (topic == NULL) {
-        return controller__error_words(KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION,
-                                       "This server does not host this topic-partition.");
+        return (struct controller__error){.code = KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION, .message = kafka_text_null()};
     }
     struct controller__error error = check_growth(decision, wanted, topic);
     if (error.code != 0) { return error; }

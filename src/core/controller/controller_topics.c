@@ -382,8 +382,8 @@ static void create_one(struct controller__decision *decision, const wanted_topic
     result->num_partitions = (int32_t)plan.partitions;
     result->replication_factor = (int16_t)plan.replication;
     if (decision->version >= 5) { fill_configs(decision, wanted, result); }
+    result->topic_id = plan.id; /* as in Kafka, even of one that is not made */
     if (validate_only) { return; }
-    result->topic_id = plan.id;
     propose_topic(decision, name, &plan);
 }
 

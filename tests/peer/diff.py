@@ -1,0 +1,470 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The same scripts of requests to Weir and to a real Apache Kafka; every field of every answer must be the same.
+
+  tests/peer/diff.py                    all cases; starts both brokers
+  tests/peer/diff.py metadata create    only cases with one of these words in their name
+  --kafka HOST:PORT, --weir HOST:PORT   a broker that runs already; --show prints what was asked and answered
+
+A case is a function in a file cases_*.py beside this one:
+
+    @case("DescribeCluster", 0, 2)                       # the api it is about, and the versions it runs with
+    def the_cluster_tells_who_is_there(t, version):
+        t.call("DescribeCluster", version, IncludeClusterAuthorizedOperations=True)
+
+`t` is a Talk: what t.call sends and gets is compared, what t.quietly sends is not. A case names its topics t.topic("a"), another
+name for each case and version. Topic ids, producer ids, the brokers' ports and their clocks are made comparable (Talk.plain);
+a list of structs is compared in the order of its contents, since Kafka keeps much in hash tables.
+What may differ stands in wanted.py: at most 25 entries, and one that no case needs is a failure.
+"""
+
+import argparse
+import importlib
+import os
+import re
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
+sys.dont_write_bytecode = True
+import messages  # noqa: E402  pylint: disable=wrong-import-position
+import wire  # noqa: E402  pylint: disable=wrong-import-position
+
+BUILD = os.environ.get("WEIR_BUILD") or os.path.join(HERE, "..", "..", "build", "release")
+START_MS = int(time.time() * 1000)
+T0 = START_MS - 3600 * 1000  # of records that cases produce: not of retention's age, and not to be taken for a broker's clock
+CASES = []
+WANTED_MAX = 25
+
+
+def case(api, *versions):
+    def add(function):
+        for version in versions:
+            CASES.append((function, api, version))
+        return function
+    return add
+
+
+class Differs(Exception):
+    """A case that can't go on against one of the two."""
+
+
+class Talk:
+    """One case with one broker."""
+
+    def __init__(self, name, address):
+        self.case = name
+        self.host, self.port = address
+        self.is_kafka = False
+        self.said = []  # (api, version, request, answer made plain)
+        self.ids = {}  # topic id -> word
+        self.producers = {}
+        self.conn = None
+        self.correlation = 0
+
+    # ---- asking ----
+
+    def topic(self, word):
+        return f"{self.case}-{word}"
+
+    def connect(self):
+        self.close()
+        self.conn = socket.create_connection((self.host, self.port), timeout=30)
+        self.conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def close(self):
+        if self.conn is not None:
+            self.conn.close()
+            self.conn = None
+
+    def _exactly(self, count):
+        data = b""
+        while len(data) < count:
+            got = self.conn.recv(count - len(data))
+            if not got:
+                raise ConnectionError
+            data += got
+        return data
+
+    def _ask(self, api, version, body, answer_version=None):
+        """The answer, or 'closed'."""
+        if self.conn is None:
+            self.connect()
+        self.correlation += 1
+        try:
+            self.conn.sendall(messages.request(api, version, self.correlation, "diff", body))
+            data = self._exactly(struct.unpack(">i", self._exactly(4))[0])
+        except ConnectionError:
+            self.close()
+            return "closed"
+        correlation, answer = messages.response(api, version if answer_version is None else answer_version, data)
+        if correlation != self.correlation:
+            raise Differs(f"answer {correlation} where {self.correlation} is due")
+        self._learn(answer)
+        return answer
+
+    def quietly(self, api, version, **body):
+        return self._ask(api, version, body)
+
+    def call(self, api, version, answer_version=None, **body):
+        """Asks; what comes back is compared. 'closed': the broker closed the connection, the next call opens another."""
+        return self.raw(api, version, body, answer_version)
+
+    def raw(self, api, version, body, answer_version=None):
+        answer = self._ask(api, version, body, answer_version)
+        self.said.append((api, version, body, self.plain(answer)))
+        return answer
+
+    def tell(self, api, version, **body):
+        """Sends what has no answer."""
+        if self.conn is None:
+            self.connect()
+        self.correlation += 1
+        self.conn.sendall(messages.request(api, version, self.correlation, "diff", body))
+
+    def note(self, what, value):
+        """Something that the case found out, to be compared."""
+        self.said.append((what, 0, None, self.plain(value)))
+
+    # ---- what cases need often; none of it is compared ----
+
+    def settle(self):
+        """Until the broker's image has all that the controller decided: a real Kafka answers some changes before."""
+        if not self.is_kafka:
+            return
+        name = "barrier"
+        value = str(time.monotonic_ns())
+        change = {"ResourceType": 2, "ResourceName": name, "Configs": [{"Name": "retention.ms", "ConfigOperation": 0, "Value": value}]}
+        while self.quietly("IncrementalAlterConfigs", 1, Resources=[change])["Responses"][0]["ErrorCode"] == 3:
+            self.quietly("CreateTopics", 7, Topics=[{"Name": name, "NumPartitions": 1, "ReplicationFactor": 1}], timeoutMs=10000)
+        asked = [{"ResourceType": 2, "ResourceName": name, "ConfigurationKeys": ["retention.ms"]}]
+        for _ in range(1000):
+            result = self.quietly("DescribeConfigs", 4, Resources=asked)["Results"][0]
+            if result["Configs"] and result["Configs"][0]["Value"] == value:
+                return
+            time.sleep(0.002)
+        raise Differs("Kafka's metadata did not settle")
+
+    def create(self, word, partitions=1, configs=None):
+        """A topic, ready to be used; its id."""
+        name = self.topic(word)
+        pairs = [{"Name": n, "Value": v} for n, v in (configs or {}).items()]
+        answer = self.quietly("CreateTopics", 7, timeoutMs=30000, Topics=[
+            {"Name": name, "NumPartitions": partitions, "ReplicationFactor": 1, "Configs": pairs}])["Topics"][0]
+        if answer["ErrorCode"] != 0:
+            raise Differs(f"create {name}: error {answer['ErrorCode']} {answer['ErrorMessage']}")
+        self.settle()
+        for _ in range(1000):
+            topic = self.quietly("Metadata", 12, Topics=[{"Name": name}], AllowAutoTopicCreation=False)["Topics"][0]
+            if topic["ErrorCode"] == 0 and all(p["ErrorCode"] == 0 for p in topic["Partitions"]):
+                break
+            time.sleep(0.005)
+        for index in range(partitions):  # its leader is told, but may not have taken it yet
+            for _ in range(1000):
+                rows = [{"PartitionIndex": index, "Timestamp": -1}]
+                answer_ = self.quietly("ListOffsets", 4, ReplicaId=-1, Topics=[{"Name": name, "Partitions": rows}])
+                if answer_["Topics"][0]["Partitions"][0]["ErrorCode"] == 0:
+                    break
+                time.sleep(0.005)
+        return answer["TopicId"]
+
+    def delete(self, word):
+        self.quietly("DeleteTopics", 5, TopicNames=[self.topic(word)], TimeoutMs=30000)
+        self.settle()
+
+    def fill(self, word, *batches, partition=0):
+        """Produces batches (bytes), one a request; the base offsets."""
+        out = []
+        for data in batches:
+            parts = [{"Index": partition, "Records": data}]
+            answer = self.quietly("Produce", 9, Acks=-1, TimeoutMs=30000, TopicData=[{"Name": self.topic(word), "PartitionData": parts}])
+            part = answer["Responses"][0]["PartitionResponses"][0]
+            if part["ErrorCode"] != 0:
+                raise Differs(f"fill {word}: error {part['ErrorCode']}")
+            out.append(part["BaseOffset"])
+        return out
+
+    # ---- making answers comparable ----
+
+    def _learn(self, value):
+        if isinstance(value, list):
+            for item in value:
+                self._learn(item)
+        elif isinstance(value, dict):
+            name = value.get("Name", value.get("Topic"))
+            topic_id = value.get("TopicId", messages.ZERO_UUID)
+            if isinstance(name, str) and topic_id != messages.ZERO_UUID and topic_id not in self.ids:
+                count = sum(1 for word in self.ids.values() if word.startswith(f"id of {name} "))
+                self.ids[topic_id] = f"id of {name} ({count + 1})"
+            for item in value.values():
+                self._learn(item)
+
+    def producer_word(self, producer_id):
+        return self.producers.setdefault(producer_id, f"producer {len(self.producers) + 1}") if producer_id >= 0 else producer_id
+
+    def _records(self, data):
+        out = []
+        for base, last, codec, count, whole in wire.batches(data):
+            epoch = struct.unpack_from(">i", whole, 12)[0]
+            attributes = struct.unpack_from(">h", whole, 21)[0]
+            first_time, max_time, producer, producer_epoch, sequence = struct.unpack_from(">qqqhi", whole, 27)
+            out.append({"Base": base, "Last": last, "Codec": codec, "Count": count, "LeaderEpoch": epoch, "Attributes": attributes,
+                        "FirstTimestamp": self._time(first_time), "MaxTimestamp": self._time(max_time),
+                        "Producer": self.producer_word(producer), "ProducerEpoch": producer_epoch, "Sequence": sequence,
+                        "Payload": whole[61:]})
+        used = sum(len(whole) for *_, whole in wire.batches(data))
+        return {"Batches": out, "Rest": len(data) - used}
+
+    @staticmethod
+    def _time(value):
+        return "the broker's clock" if START_MS - 60000 <= value <= START_MS + 24 * 3600 * 1000 else value
+
+    def plain(self, value, name=""):
+        if isinstance(value, dict):
+            return {key: self.plain(item, key) for key, item in value.items()}
+        if isinstance(value, list):
+            items = [self.plain(item, name) for item in value]
+            return sorted(items, key=repr) if items and isinstance(items[0], dict) else items
+        if isinstance(value, bytes):
+            if name == "Records":
+                return self._records(value)
+            return self.ids.get(value, value) if len(value) == 16 else value
+        if name == "ProducerId":
+            return self.producer_word(value)
+        if name == "ClusterId" and value:
+            return "the cluster's id"
+        if name == "Port" and value == self.port:
+            return "the broker's port"
+        if isinstance(value, int) and ("Time" in name and not isinstance(value, bool)):
+            return self._time(value)
+        if isinstance(value, str):
+            return value.replace(str(self.port), "PORT") if str(self.port) in value else value
+        return value
+
+
+# ---- comparing ----
+
+
+def differences(a, b, path=""):
+    """[(path, of Weir, of Kafka)]"""
+    if isinstance(a, dict) and isinstance(b, dict):
+        out = []
+        for key in [*a, *(k for k in b if k not in a)]:
+            out += differences(a.get(key, "nothing"), b.get(key, "nothing"), f"{path}.{key}" if path else key)
+        return out
+    if isinstance(a, list) and isinstance(b, list):
+        ours, theirs = labelled(a), labelled(b)
+        out = []
+        for key in [*ours, *(k for k in theirs if k not in ours)]:
+            out += differences(ours.get(key, "nothing"), theirs.get(key, "nothing"), f"{path}[{key}]")
+        return out
+    return [] if a == b and isinstance(a, type(b)) else [(path, a, b)]
+
+
+LABELS = ("Name", "Topic", "ResourceName", "LogDir", "PartitionIndex", "Index", "Partition", "ApiKey")
+
+
+def labelled(items):
+    """The items by what they are about; the same once more is 'it (2)'."""
+    out = {}
+    for index, item in enumerate(items):
+        word = index
+        if isinstance(item, dict):
+            word = next((item[key] for key in LABELS if item.get(key) is not None), index)
+        count = 1
+        while (word if count == 1 else f"{word} ({count})") in out:
+            count += 1
+        out[word if count == 1 else f"{word} ({count})"] = item
+    return out
+
+
+def short(value, limit=400):
+    text = repr(value)
+    return text if len(text) <= limit else text[:limit] + "..."
+
+
+def is_wanted(entry, api, path):
+    """Entry: (api, field, reason[, only_under]); a field is a path without its indexes, a trailing star takes what begins so."""
+    bare = []
+    depth = 0
+    for c in path:
+        depth += c == "["
+        if depth == 0:
+            bare.append(c)
+        depth -= c == "]"
+    bare = "".join(bare)
+    if entry[0] not in (api, "*"):
+        return False
+    if len(entry) > 3 and entry[3] not in path + "]":
+        return False
+    return bare.startswith(entry[1][:-1]) if entry[1].endswith("*") else bare == entry[1]
+
+
+def version_class(api, version):
+    first, last = messages.MESSAGES[api + "Request"].versions
+    if version >= last:
+        return "newest"
+    return "oldest" if version <= first else "between"
+
+
+def codes(value, out):
+    if isinstance(value, list):
+        for item in value:
+            codes(item, out)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if key == "ErrorCode":
+                out.add(item)
+            else:
+                codes(item, out)
+
+
+# ---- running ----
+
+
+def run_case(function, version, name, address, is_kafka):
+    talk = Talk(name, address)
+    talk.is_kafka = is_kafka
+    try:
+        function(talk, version)
+        trouble = None
+    except (Differs, OSError, messages.Bad, KeyError, IndexError, TypeError) as error:
+        trouble = f"{type(error).__name__}: {error}"
+    finally:
+        talk.close()
+    return talk.said, trouble
+
+
+def compare(name, weir, kafka, wanted, used, triples, show):
+    """The lines of what differs."""
+    lines = []
+    (weir_said, weir_trouble), (kafka_said, kafka_trouble) = weir, kafka
+    for who, trouble in (("Weir", weir_trouble), ("Kafka", kafka_trouble)):
+        if trouble:
+            lines.append(f"{who} could not end the case: {trouble}")
+    for step, ((api, version, request, ours), (_, _, _, theirs)) in enumerate(zip(weir_said, kafka_said), 1):
+        if show:
+            print(f"  {name} {step} {api} {version}\n    asked {short(request, 2000)}\n    weir  {short(ours, 3000)}\n    kafka {short(theirs, 3000)}")
+        if api in messages.KEYS:
+            found = set()
+            codes(theirs, found)
+            if theirs == "closed":
+                found.add("closed")
+            triples.update((api, version_class(api, version), code) for code in found)
+        for path, a, b in differences(ours, theirs):
+            entries = [i for i, entry in enumerate(wanted) if is_wanted(entry, api, path)]
+            used.update(entries)
+            if not entries:
+                lines.append(f"step {step} {api} {version}: {path or 'the answer'}: weir {short(a, 150)}, kafka {short(b, 150)}")
+    if len(weir_said) != len(kafka_said):
+        lines.append(f"{len(weir_said)} steps with Weir, {len(kafka_said)} with Kafka")
+    return lines
+
+
+def start_weir(directory):
+    command = [os.path.join(BUILD, "weir"), "serve", "--data-dir", os.path.join(directory, "weir"), "--set", "listeners=PLAINTEXT://127.0.0.1:0",
+               "--set", "weir.http.listener=", "--set", "weir.shards=2", "--set", "node.id=1"]
+    with open(os.path.join(directory, "weir.log"), "wb") as log:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True)
+    line = process.stdout.readline()
+    if not line.startswith("ready "):
+        with open(os.path.join(directory, "weir.log"), encoding="utf-8") as log:
+            raise RuntimeError("Weir did not start: " + log.read())
+    port = int(line.split("listeners=PLAINTEXT://127.0.0.1:")[1].split()[0].split(",")[0])
+    return process, port
+
+
+def address_of(text):
+    host, _, port = text.rpartition(":")
+    return host, int(port)
+
+
+def load_cases():
+    for file in sorted(os.listdir(HERE)):
+        if file.startswith("cases_") and file.endswith(".py"):
+            importlib.import_module(file[:-3])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("words", nargs="*")
+    parser.add_argument("--kafka")
+    parser.add_argument("--weir")
+    parser.add_argument("--show", action="store_true")
+    args = parser.parse_args()
+    if "kafka" in re.split(r"[ ,]+", os.environ.get("WEIR_E2E_SKIP", "")):
+        print("skip: left out by WEIR_E2E_SKIP")
+        return 77
+    sys.modules["diff"] = sys.modules[__name__]
+    load_cases()
+    wanted = importlib.import_module("wanted").WANTED
+    if len(wanted) > WANTED_MAX:
+        print(f"FAILED: {len(wanted)} wanted differences, {WANTED_MAX} are allowed")
+        return 1
+    directory = tempfile.mkdtemp(prefix="weir-diff.")
+    kafka = weir = None
+    failed = 0
+    used = set()
+    triples = set()
+    runs = [(f, api, v) for f, api, v in CASES if not args.words or any(w in f.__name__ or w == api for w in args.words)]
+    try:
+        if args.kafka is None:
+            import kafka as peer  # pylint: disable=import-outside-toplevel
+            kafka = peer.Kafka(os.path.join(directory, "kafka"))
+            kafka.start()
+        kafka_at = address_of(args.kafka) if args.kafka else (kafka.host, kafka.port)
+        if args.weir is None:
+            weir, port = start_weir(directory)
+        weir_at = address_of(args.weir) if args.weir else ("127.0.0.1", port)
+        run_id = f"case{START_MS % 1000000000:09d}" if args.kafka or args.weir else "case"
+        for number, (function, api, version) in enumerate(runs):
+            name = f"{run_id}-{number}"
+            theirs = run_case(function, version, name, kafka_at, True)
+            ours = run_case(function, version, name, weir_at, False)
+            lines = compare(function.__name__, ours, theirs, wanted, used, triples, args.show)
+            if not ours[0] and not lines:
+                lines = ["it compared nothing"]
+            if lines:
+                failed += 1
+                print(f"DIFFERS {function.__name__} ({api} {version})")
+                for line in lines[:12]:
+                    print("    " + line)
+        if weir is not None and weir.poll() is not None:
+            failed += 1
+            print(f"FAILED: Weir ended by itself with {weir.returncode}")
+    finally:
+        if weir is not None:
+            weir.terminate()
+            if weir.wait(30) != 0:
+                failed += 1
+                print(f"FAILED: Weir stopped with {weir.returncode}")
+        if kafka is not None:
+            kafka.kill()
+        if failed and weir is not None:
+            with open(os.path.join(directory, "weir.log"), encoding="utf-8", errors="replace") as log:
+                print("---- weir.log\n" + "".join(log.readlines()[-20:]))
+        shutil.rmtree(directory, ignore_errors=True)
+    if not args.words:
+        for i, entry in enumerate(wanted):
+            if i not in used:
+                failed += 1
+                print(f"FAILED: no case needs the wanted difference {entry}")
+    by_api = {}
+    for api, _, code in triples:
+        by_api.setdefault(api, set()).add(code)
+    for api, found in sorted(by_api.items()):
+        print(f"{api:28} cases {sum(1 for _, a, _ in runs if a == api):3}  codes {' '.join(str(c) for c in sorted(found, key=str))}")
+    print(f"{len(runs)} cases in {len({f for f, _, _ in runs})} scripts, {failed} failed; "
+          f"{len(triples)} triples of api, version class and error code; {len(wanted)} wanted differences")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
