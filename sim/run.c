@@ -38,7 +38,8 @@ static const char *const branch_names[RUN_BRANCH_COUNT] = {
     "crash_in_boot",       "crash_in_recovery", "crash_in_loading", "crash_in_service", "crash_in_stop",
     "crash_in_checkpoint", "start_empty",       "start_clean",      "start_dirty",      "tail_cut",
     "bytes_replayed",      "states_read",       "checkpoint",       "journal_rolled",   "journal_trimmed",
-    "large_run",           "segment_rolled",    "disk_failed",      "start_refused",
+    "large_run",           "segment_rolled",    "disk_failed",      "disk_full",        "full_refused",
+    "start_refused",
 };
 const char *run_branch_name(enum run_branch branch) { return branch_names[branch]; }
 

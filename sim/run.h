@@ -56,6 +56,8 @@ enum run_branch { /* what a start or an end met: the broker's recovery */
                   RUN_LARGE_RUN,       /* a row of the journal names a run that was synced in its own segment */
                   RUN_SEGMENT_ROLLED,
                   RUN_DISK_FAILED,   /* off line until a restart */
+                  RUN_DISK_FULL,     /* by schedule */
+                  RUN_FULL_REFUSED,  /* the broker said that it refuses what is produced */
                   RUN_START_REFUSED, /* a start ended in STOPPED */
                   RUN_BRANCH_COUNT
 };

@@ -117,6 +117,30 @@ static void at(struct run *run, uint64_t at_ns, void (*call)(void *, struct worl
     run->crash_end_ns = base_max_u64(run->crash_end_ns, at_ns);
 }
 
+static void fill_now(void *context, struct world *world)
+{
+    struct run *run = context;
+    world_fill(world, run->cast.broker, 0);
+    run->result->branches[RUN_DISK_FULL] += 1;
+}
+
+static void empty_now(void *context, struct world *world)
+{
+    struct run *run = context;
+    world_set_capacity(world, run->cast.broker, 0, 0);
+}
+
+/* One after another, each in its part of the span. */
+static void schedule_full_disks(struct run *run)
+{
+    uint64_t part_ns = (uint64_t)run->shape.load_ms * WORLD_MS / (uint64_t)base_max_i64(run->shape.full_disks, 1);
+    for (int64_t i = 0; i < run->shape.full_disks; i++) {
+        uint64_t at_ns = (uint64_t)i * part_ns + 300 * WORLD_MS + below(run, part_ns / 2);
+        at(run, at_ns, fill_now);
+        at(run, at_ns + 1 + below(run, part_ns / 2), empty_now);
+    }
+}
+
 void run__schedule(struct run *run)
 {
     uint64_t span_ns = (uint64_t)run->shape.load_ms * WORLD_MS;
@@ -137,4 +161,5 @@ void run__schedule(struct run *run)
         }
     }
     set_traps(run);
+    schedule_full_disks(run);
 }

@@ -54,6 +54,9 @@ static void note_checkpoint(struct run *run, const struct port_effect *effect)
 /* The broker says what it has read. */
 static void note_words(struct run *run, const struct port_effect *effect)
 {
+    if (has_part(effect->path, "the disk is full: what clients produce is refused")) {
+        run->result->branches[RUN_FULL_REFUSED] += 1;
+    }
     if (!has_part(effect->path, "journal read: states=")) { return; }
     if (!has_part(effect->path, "states=0 ")) { run->result->branches[RUN_STATES_READ] += 1; }
 }

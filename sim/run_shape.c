@@ -29,6 +29,7 @@ static const struct {
     {"journal_bytes", offsetof(struct run_shape, journal_bytes)},
     {"state_crashes", offsetof(struct run_shape, state_crashes)},
     {"sync_errors", offsetof(struct run_shape, sync_errors)},
+    {"full_disks", offsetof(struct run_shape, full_disks)},
     {"io_errors", offsetof(struct run_shape, io_errors)},
     {"clean_stop", offsetof(struct run_shape, clean_stop)},
     {"admin_operations", offsetof(struct run_shape, admin_operations)},
@@ -68,6 +69,14 @@ static void without_io_errors(struct world_knobs *knobs, bool has_syncs)
     if (has_syncs) { knobs->rate_ppm[WORLD_DISK_EIO_SYNC] = SYNC_ERRORS_PPM; }
 }
 
+/* From a stream of its own, so that the others draw what they drew before there were any. */
+static int64_t draw_full_disks(uint64_t seed)
+{
+    struct base_prng prng;
+    base_prng_init(&prng, seed, UINT64_C(0x66756c6c)); /* "full" */
+    return base_prng_chance(&prng, 1, 4) ? (int64_t)base_prng_below(&prng, 3) + 1 : 0;
+}
+
 void run__shape_draw(struct run *run, struct world_knobs *knobs)
 {
     const struct run_config *config = run->config;
@@ -88,6 +97,7 @@ void run__shape_draw(struct run *run, struct world_knobs *knobs)
         .journal_bytes = draw(run, 8, 16) * (64 << 10),
         .state_crashes = draw(run, 1, 4),
         .sync_errors = base_prng_chance(&run->prng, 1, 5) ? 1 : 0,
+        .full_disks = draw_full_disks(config->seed),
         .io_errors = 0,
         .clean_stop = draw(run, 0, 1),
         .admin_operations = 30,

@@ -327,7 +327,8 @@ static void done_write(struct check_stream *stream, const struct port_event *eve
         bool is_it = write->state == WRITE_ASKED && write->token == event->done.token &&
                      port_file_equal(write->file, event->done.file);
         if (!is_it) { continue; }
-        if (event->done.rc == PORT_OK) { write->to = write->from + event->done.count; }
+        write->to =
+            write->from + (event->done.rc == PORT_OK ? event->done.count : 0); /* of a failed one nothing counts */
         write->state = WRITE_DONE;
         write->done_sequence = ++stream->sequence;
         return;

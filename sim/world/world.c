@@ -780,6 +780,13 @@ void world_set_capacity(struct world *world, uint32_t node, uint32_t disk, uint6
     node_at(world, node)->disks[disk].capacity_bytes = capacity_bytes;
 }
 
+void world_fill(struct world *world, uint32_t node, uint32_t disk)
+{
+    CHECK(disk < node_at(world, node)->spec.disk_count);
+    uint64_t used_bytes = node_at(world, node)->disks[disk].used_bytes;
+    world_set_capacity(world, node, disk, base_max_u64(used_bytes, 1)); /* 0 would be no limit */
+}
+
 static void calm_node(struct world *world, struct node *node)
 {
     memset(node->is_blocked_to, 0, WORLD_NODES_MAX / 8 + 1);

@@ -281,6 +281,7 @@ void world_set_keep(struct world *world, enum world_keep keep);
 void world_set_keep_at(struct world *world, enum world_keep keep, uint32_t at);
 /* Writes, truncations and names of the node's disks that a power cut would decide about now. */
 uint32_t world_unsynced(const struct world *world, uint32_t node);
+void world_fill(struct world *world, uint32_t node, uint32_t disk); /* its capacity is what is used now */
 void world_set_capacity(struct world *world, uint32_t node, uint32_t disk, uint64_t capacity_bytes); /* 0: no limit */
 /* Flips a random bit of what is durable; the page cache may still hide it. False: nothing durable there. */
 bool world_rot(struct world *world, uint32_t node, uint32_t disk);

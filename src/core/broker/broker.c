@@ -120,6 +120,7 @@ static void on_message(struct broker *broker, const struct port_message *message
     case MSG_DELTA_TAKEN:
     case MSG_JOURNAL:
     case MSG_BACK_FAILED:
+    case MSG_BACK_FULL:
     case MSG_TAKEN:
     case MSG_RECOVERED:
     case MSG_SERVING:
@@ -264,6 +265,8 @@ void broker_config_default(struct broker_config *config)
     };
 }
 
+#define RESERVE_BYTES_MAX ((uint64_t)16 << 20) /* of the file that keeps room for metadata and deletions */
+
 /* How much of everything: in proportion to the region, within what makes sense for a shard. */
 struct sizes {
     uint32_t requests;
@@ -376,6 +379,7 @@ static enum base_rc create_services(struct broker *broker, struct base_arena *ar
                                      .group_bytes_max = (uint32_t)base_min_u64(1 << 20, config->journal_file_bytes / 2),
                                      .file_bytes = config->journal_file_bytes,
                                      .bytes_max = config->journal_bytes_max,
+                                     .reserve_bytes_max = RESERVE_BYTES_MAX,
                                      .step_max = config->step_max,
                                      .is_check_slow = config->is_check_slow};
     base_prng_fill(&broker->dice, journal.format_id.b, sizeof journal.format_id.b);

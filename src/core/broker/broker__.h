@@ -237,7 +237,7 @@ struct broker {
     struct ring inbox;
     struct ring outbox;
     struct ring held; /* MSG_APPEND that wait for room in the journal */
-    bool is_held;
+    enum hold hold;
 
     /* front */
     struct base_pool requests;
@@ -287,10 +287,11 @@ struct broker {
     bool is_metadata_writing;
     bool has_proposal; /* of the controller, not yet appended */
     struct controller_out proposal;
+    uint32_t proposal_tries; /* that the disk refused */
     uint64_t proposal_retry_ns;
     uint64_t states_given;  /* at start */
     uint64_t entries_given; /* at start */
-    bool is_hold_told;      /* shard 0: what the others were told last */
+    enum hold hold_told;    /* shard 0: what the others were told last */
     bool is_checkpointing;
     bool is_last_checkpoint;
     bool has_entries_since_checkpoint; /* since the last one began */

@@ -179,6 +179,10 @@ static void on_append(struct broker *broker, const struct port_message *message,
         answer_append(broker, asker, KAFKA_ERROR_NOT_LEADER_OR_FOLLOWER, REC_OK, -1, NULL, out);
         return;
     }
+    if (broker->hold == HOLD_REFUSE) {
+        answer_append(broker, asker, KAFKA_ERROR_KAFKA_STORAGE_ERROR, REC_OK, -1, NULL, out);
+        return;
+    }
     struct rec_facts facts = {.bad_record_index = -1};
     enum rec_verdict verdict = judge(broker, log, base_slice_of(message->lent, (size_t)message->lent_bytes), &facts);
     if (verdict == REC_OK && rec_is_transactional(&facts.batch)) {
@@ -470,6 +474,13 @@ static void to_first(struct broker *broker, enum message_kind kind, struct port_
     message_send(broker, &message, out);
 }
 
+static void taken(struct broker *broker, enum plog_result result, struct port_out *out)
+{
+    struct port_message message;
+    message_begin(&message, 0, MSG_TAKEN)->words[0] = (uint64_t)result;
+    message_send(broker, &message, out);
+}
+
 static void send_state(struct broker *broker, const struct plog_out *item, struct port_out *out)
 {
     struct port_message message;
@@ -516,7 +527,7 @@ bool back_poll(struct broker *broker, struct port_out *out)
     if (checkpoint_poll(broker, out)) { return true; }
     if (reconcile(broker, out)) { return true; }
     struct port_message held;
-    if (!broker->is_held && ring_pop(&broker->held, &held)) {
+    if (broker->hold != HOLD_WAIT && ring_pop(&broker->held, &held)) {
         on_append(broker, &held, out);
         return true;
     }
@@ -534,9 +545,10 @@ bool back_poll(struct broker *broker, struct port_out *out)
         case PLOG_OUT_CHANGE: send_run(broker, &item, out); break;
         case PLOG_OUT_STATE: send_state(broker, &item, out); break;
         case PLOG_OUT_STATES_END: to_first(broker, MSG_STATES_END, out); break;
-        case PLOG_OUT_REPLAYED: to_first(broker, MSG_TAKEN, out); break;
+        case PLOG_OUT_REPLAYED: taken(broker, item.result, out); break;
         case PLOG_OUT_RECOVERED: to_first(broker, MSG_RECOVERED, out); break;
         case PLOG_OUT_DELETED: break;
+        case PLOG_OUT_FULL: to_first(broker, MSG_BACK_FULL, out); break;
         case PLOG_OUT_DISK_FAILED: to_first(broker, MSG_BACK_FAILED, out); break;
         case PLOG_OUT_STOPPED: to_first(broker, MSG_CLOSED, out); break;
         }
@@ -593,13 +605,13 @@ void back_message(struct broker *broker, const struct port_message *message, str
 {
     switch (message->kind) {
     case MSG_APPEND:
-        if (broker->is_held || ring_count(&broker->held) > 0) {
+        if (broker->hold == HOLD_WAIT || ring_count(&broker->held) > 0) {
             ring_push(&broker->held, message); /* in order: nothing overtakes what already waits */
         } else {
             on_append(broker, message, out);
         }
         return;
-    case MSG_HOLD: broker->is_held = message->words[0] != 0; return;
+    case MSG_HOLD: broker->hold = (enum hold)message->words[0]; return;
     case MSG_READ: on_read(broker, message, out); return;
     case MSG_RELEASE: plog_release(broker->plog, message->words[0], out); return;
     case MSG_TIME: on_time(broker, message, out); return;

@@ -34,13 +34,14 @@ enum message_kind {
     /* back asks the journal on shard 0 */
     MSG_JOURNAL,     /* struct plog_run in words (message__put_run), lent: its pieces -> MSG_JOURNALLED */
     MSG_JOURNALLED,  /* 0 run token, 1 port_rc */
-    MSG_HOLD,        /* to every shard: 0: the journal is near its limit, appends wait (1) or go on (0); no answer */
+    MSG_HOLD,        /* to every shard, 0: enum hold; no answer */
     MSG_DISK_FAILED, /* to every shard; no answer */
     MSG_BACK_FAILED, /* a back's segment sync failed: to shard 0; no answer */
+    MSG_BACK_FULL,   /* a back's disk had no room: to shard 0; no answer */
     /* recovery: shard 0 tells backs */
-    MSG_RESTORE, /* lent: a state -> MSG_TAKEN */
-    MSG_REPLAY,  /* a run in words, lent: its bytes, or none -> MSG_TAKEN */
-    MSG_TAKEN,
+    MSG_RESTORE,      /* lent: a state -> MSG_TAKEN */
+    MSG_REPLAY,       /* a run in words, lent: its bytes, or none -> MSG_TAKEN */
+    MSG_TAKEN,        /* 0: enum plog_result: what could not be taken ends the start */
     MSG_DAMAGE,       /* 0-2 partition; all zero: any; no answer */
     MSG_RECOVERY_END, /* -> MSG_RECOVERED */
     MSG_RECOVERED,
@@ -58,6 +59,9 @@ enum message_kind {
     MSG_CLOSED,
     MSG_END, /* to every shard: the node has stopped */
 };
+
+/* What the backs do with appends: take them, keep them until the journal, near its limit, has room, or refuse them on a full disk. */
+enum hold { HOLD_NOT = 0, HOLD_WAIT, HOLD_REFUSE };
 
 /* Who asked: a request of a front, one of its parts, and the round (a request that asks again must not hear old answers). */
 struct asker {

@@ -10,7 +10,9 @@
 #include "broker__.h"
 
 #define METADATA_READ_BYTES ((uint32_t)1 << 20)
-#define PROPOSAL_RETRY_NS   UINT64_C(10000000)
+#define PROPOSAL_RETRY_NS   UINT64_C(10000000)  /* no memory */
+#define PROPOSAL_AGAIN_NS   UINT64_C(200000000) /* no disk */
+#define PROPOSAL_TRIES_MAX  10u
 
 static void to_shard(struct broker *broker, uint32_t shard, enum message_kind kind, struct port_out *out)
 {
@@ -408,6 +410,23 @@ static void before_commit(struct broker *broker, struct base_slice batches, stru
 
 static void snapshot_written(struct broker *broker, enum plog_result result, struct port_out *out);
 
+/* A write that failed has left nothing of it, so it may be tried again: a disk without room finds some in the reserve, other trouble
+ * may pass. While the disk is off line nobody knows what became of it, and nothing more is decided. */
+static void proposal_failed(struct broker *broker, enum plog_result result, struct port_out *out)
+{
+    struct plog_view view;
+    plog_view(broker->plog, broker->metadata_log, &view);
+    if (!view.is_failed && broker->proposal_tries < PROPOSAL_TRIES_MAX) {
+        broker->proposal_tries += 1;
+        broker->has_proposal = true;
+        broker->proposal_retry_ns = base_deadline_ns(broker->now_ns, PROPOSAL_AGAIN_NS);
+        return;
+    }
+    log_words(out, PORT_ERROR, "a change of the metadata could not be written: ",
+              result == PLOG_NO_SPACE ? "the disk is full" : "the disk gives errors");
+    controller_failed(broker->controller, view.is_failed ? CONTROLLER_BROKEN : CONTROLLER_UNDONE);
+}
+
 void metadata_written(struct broker *broker, enum plog_result result, struct port_out *out)
 {
     CHECK(broker->is_metadata_writing);
@@ -422,8 +441,7 @@ void metadata_written(struct broker *broker, enum plog_result result, struct por
         if (is_snapshot) {
             snapshot_written(broker, result, out);
         } else {
-            log_words(out, PORT_ERROR, "a change of the metadata could not be made durable", "");
-            controller_failed(broker->controller);
+            proposal_failed(broker, result, out);
         }
         return;
     }
@@ -603,7 +621,7 @@ static bool is_delta_out(const struct broker *broker)
 static bool controller_step(struct broker *broker, struct port_out *out)
 {
     /* Its records' logs first; room in the journal first. */
-    if (broker->applying.is_on || broker->is_held || is_delta_out(broker)) { return false; }
+    if (broker->applying.is_on || broker->hold == HOLD_WAIT || is_delta_out(broker)) { return false; }
     snapshot_begin_if_due(broker);
     if (snapshot_poll(broker, out)) { return true; }
     if (broker->is_snapshotting) { return false; }
@@ -614,6 +632,7 @@ static bool controller_step(struct broker *broker, struct port_out *out)
     case CONTROLLER_OUT_PROPOSE:
         broker->proposal = item; /* borrowed until it is committed or has failed */
         broker->has_proposal = true;
+        broker->proposal_tries = 0;
         broker->proposal_retry_ns = 0;
         break;
     case CONTROLLER_OUT_ANSWER: on_controller_answer(broker, &item, out); break;
@@ -756,6 +775,21 @@ static void give_entry(struct broker *broker, const struct journal_out *item, st
     message.lent = has_bytes ? unconst(item->bytes.at) : NULL;
     message.lent_bytes = has_bytes ? item->bytes.size_bytes : 0;
     message_send(broker, &message, out);
+}
+
+/* What the journal holds and a segment could not take would be forgotten by the next checkpoint. */
+static void on_taken(struct broker *broker, enum plog_result result, struct port_out *out)
+{
+    bool is_lost = result != PLOG_OK && result != PLOG_DAMAGED;
+    if (is_lost && !broker->is_giving_up) {
+        give_up(broker,
+                result == PLOG_NO_SPACE
+                    ? "the disk is full: what the journal holds finds no room; make room, then start again"
+                    : "what the journal holds can't be written to its partition; see to the disk, then "
+                      "start again",
+                "", out);
+    }
+    journal_taken(broker->journal, out);
 }
 
 static void on_damage(struct broker *broker, const struct journal_out *item, struct port_out *out)
@@ -908,16 +942,29 @@ static bool journal_step(struct broker *broker, struct port_out *out)
     return true;
 }
 
-/* Near the journal's limit nothing new is appended, so that logs become quiet for the checkpoint that makes room. */
+/* Near the journal's limit nothing new is appended, so that logs become quiet for the checkpoint that makes room. On a full disk what
+ * only makes more is refused: the room kept in reserve is for deletions and the records of the metadata. */
 static bool hold_step(struct broker *broker, struct port_out *out)
 {
     struct journal_view view;
     journal_view(broker->journal, &view);
-    bool is_held = view.is_full && !view.is_failed;
-    if (is_held == broker->is_hold_told) { return false; }
-    broker->is_hold_told = is_held;
+    enum hold hold = HOLD_NOT;
+    if (!view.is_failed && view.is_short_of_room) {
+        hold = HOLD_REFUSE;
+    } else if (!view.is_failed && view.is_full) {
+        hold = HOLD_WAIT;
+    }
+    if (hold == broker->hold_told) { return false; }
+    if (hold == HOLD_REFUSE) {
+        log_words(out, PORT_WARN,
+                  "the disk is full: what clients produce is refused; delete topics or lower their retention", "");
+    } else if (broker->hold_told == HOLD_REFUSE) {
+        log_words(out, PORT_INFO, "the disk has room again", "");
+    }
+    broker->hold_told = hold;
+    controller_refuse_growth(broker->controller, hold == HOLD_REFUSE);
     struct port_message message;
-    message_begin(&message, 0, MSG_HOLD)->words[0] = is_held ? 1 : 0;
+    message_begin(&message, 0, MSG_HOLD)->words[0] = (uint64_t)hold;
     message_to_all(broker, &message, out);
     return true;
 }
@@ -962,7 +1009,8 @@ void start_message(struct broker *broker, const struct port_message *message, st
     case MSG_DELTA_TAKEN: on_delta_taken(broker, message->words[0], out); return;
     case MSG_JOURNAL: on_journal(broker, message, out); return;
     case MSG_BACK_FAILED: disk_failed(broker, out); return;
-    case MSG_TAKEN: journal_taken(broker->journal, out); return;
+    case MSG_BACK_FULL: journal_release_room(broker->journal, out); return;
+    case MSG_TAKEN: on_taken(broker, (enum plog_result)message->words[0], out); return;
     case MSG_RECOVERED:
         if (broker->state == BROKER_RECOVERING && is_last_answer(broker)) { begin_loading(broker, out); }
         return;

@@ -34,6 +34,7 @@ struct controller {
     int64_t ids_end;
     bool is_outstanding; /* the proposal was pulled */
     bool is_broken;      /* the log has failed: nothing is decided any more */
+    bool is_growth_refused;
 };
 
 size_t controller_arena_bytes(const struct controller_config *config)
@@ -329,6 +330,11 @@ static bool begin_round(struct controller *controller)
     return true;
 }
 
+static bool makes_more(enum controller_kind kind)
+{
+    return kind == CONTROLLER_CREATE_TOPICS || kind == CONTROLLER_CREATE_PARTITIONS || kind == CONTROLLER_AUTO_CREATE;
+}
+
 /* Decides one request. False: the round ends before it. */
 static bool decide_one(struct controller *controller, struct pending *pending, uint32_t number)
 {
@@ -358,7 +364,8 @@ static bool decide_one(struct controller *controller, struct pending *pending, u
     pending->response = response;
     bool has_records =
         round->records_count > before.records_count || (round->has_ids && round->ids_used > before.ids_used);
-    if (has_records && controller->is_broken) {
+    if (has_records &&
+        (controller->is_broken || (controller->is_growth_refused && makes_more(pending->request.kind)))) {
         turn_into_failure(pending->request.kind, response);
         untouch(round, before.touched_count);
         *round = before;
@@ -430,10 +437,15 @@ void controller_committed(struct controller *controller)
     CHECK_SLOW(controller->config.is_check_slow, metadata_is_sound(controller->image));
 }
 
-void controller_failed(struct controller *controller)
+void controller_refuse_growth(struct controller *controller, bool is_refused)
+{
+    controller->is_growth_refused = is_refused;
+}
+
+void controller_failed(struct controller *controller, enum controller_failure failure)
 {
     CHECK(controller->is_outstanding);
-    controller->is_broken = true;
+    if (failure == CONTROLLER_BROKEN) { controller->is_broken = true; }
     for (struct base_link *link = base_list_first(&controller->proposed); link != NULL;
          link = base_list_next(&controller->proposed, link)) {
         const struct pending *pending = BASE_ITEM(link, struct pending, link);

@@ -108,9 +108,13 @@ bool controller_poll(struct controller *controller, struct controller_out *item_
 
 /* The proposal is durable: applied, its requests answered. */
 void controller_committed(struct controller *controller);
-/* The proposal may or may not be in the log, and never will be applied by this life: its requests are answered with
- * KAFKA_STORAGE_ERROR (indefinite: the log failed), the image is as it was, and every later request is refused the same way. */
-void controller_failed(struct controller *controller);
+/* The proposal is not in the log, and its requests are answered with KAFKA_STORAGE_ERROR; the image is as it was.
+ * UNDONE: nothing of it ever will be; what comes next is decided as before. BROKEN: the log has failed, and the proposal may be there
+ * after a restart (indefinite): every later request is refused the same way. */
+enum controller_failure { CONTROLLER_UNDONE = 0, CONTROLLER_BROKEN };
+void controller_failed(struct controller *controller, enum controller_failure failure);
+/* On a full disk: topics and partitions are not made (KAFKA_STORAGE_ERROR); deletions and configs are decided as ever. */
+void controller_refuse_growth(struct controller *controller, bool is_refused);
 
 bool controller_has_proposal(const struct controller *controller);
 bool controller_is_quiet(const struct controller *controller);

@@ -162,6 +162,8 @@ static void write_group(struct journal *journal, struct port_out *out)
     group->position = journal->end;
     group->bytes = bytes;
     group->bytes_written = 0;
+    group->tries = 0;
+    group->retry_ns = UINT64_MAX;
     lay_out(journal, group, rows, payload_bytes);
     journal->queue_gathered += rows;
     group->queue_end = journal->queue_gathered;
@@ -205,6 +207,39 @@ void journal__append_sync(struct journal *journal, struct port_out *out)
 
 /* ---- completions ------------------------------------------------------------------------------------------------------ */
 
+/* No sync was asked for it, and nothing is written behind it: written once more in its place it is as if it never failed. */
+static void retry_later(struct journal *journal, struct journal__group *group, enum port_rc rc)
+{
+    if (rc == PORT_NO_SPACE) { journal__reserve_release(journal); }
+    bool is_full = rc == PORT_NO_SPACE && !journal->wants_stop;
+    if (group->tries >= JOURNAL_TRIES_MAX && !is_full) {
+        journal__fail(journal, rc);
+        return;
+    }
+    group->tries += 1;
+    group->retry_ns = base_deadline_ns(journal->now_ns, JOURNAL__RETRY_NS);
+}
+
+uint64_t journal__group_retry_ns(const struct journal *journal)
+{
+    if (journal__is_failed(journal)) { return UINT64_MAX; }
+    uint64_t at_ns = UINT64_MAX;
+    for (uint32_t i = 0; i < JOURNAL__GROUPS; i++) { at_ns = base_min_u64(at_ns, journal->groups[i].retry_ns); }
+    return at_ns;
+}
+
+void journal__group_retry(struct journal *journal, struct port_out *out)
+{
+    if (journal__is_failed(journal)) { return; }
+    for (uint32_t i = 0; i < JOURNAL__GROUPS; i++) {
+        struct journal__group *group = &journal->groups[i];
+        if (group->retry_ns > journal->now_ns) { continue; }
+        CHECK(group->state == JOURNAL__GROUP_WRITING);
+        group->retry_ns = UINT64_MAX;
+        emit_write(journal, group, out);
+    }
+}
+
 void journal__group_written(struct journal *journal, const struct port_event *event, struct port_out *out)
 {
     uint32_t index = (uint32_t)event->done.token & 0xffu;
@@ -216,9 +251,10 @@ void journal__group_written(struct journal *journal, const struct port_event *ev
     if (journal__is_failed(journal)) { return; }
     uint64_t left = group->bytes - group->bytes_written;
     if (event->done.rc != PORT_OK || event->done.count == 0 || event->done.count > left) {
-        journal__fail(journal, event->done.rc != PORT_OK ? event->done.rc : PORT_IO);
+        retry_later(journal, group, event->done.rc != PORT_OK ? event->done.rc : PORT_IO);
         return;
     }
+    group->tries = 0;
     group->bytes_written += event->done.count;
     if (event->done.count < left) {
         journal__skip_pieces(group->pieces, &group->piece_first, group->piece_count, event->done.count);
@@ -281,12 +317,10 @@ void journal__append_line(struct journal *journal, struct port_out *out)
     journal->is_line_writing = true;
 }
 
-void journal__line_written(struct journal *journal, const struct port_event *event)
+void journal__line_written(struct journal *journal)
 {
     CHECK(journal->is_line_writing);
-    journal->is_line_writing = false;
-    /* Short: the page is no line then, and nothing depends on it. */
-    if (event->done.rc != PORT_OK) { journal__fail(journal, event->done.rc); }
+    journal->is_line_writing = false; /* failed or short: the page is no line then, and nothing depends on it */
 }
 
 bool journal__append_is_idle(const struct journal *journal)

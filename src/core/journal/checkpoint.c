@@ -4,7 +4,7 @@
  * moves, and what lies before it may go. A crash at any point leaves the other file whole. Nothing is renamed.
  *
  * THE MOVES  IDLE -begin-> OPENING -> GATHERING <-> WRITING; the end written -> SYNCING -> SYNCING_DIR -> IDLE.
- *            No room on the disk: the rest is dropped, CHECKPOINTED says so, and the one before stays the newest.
+ *            A write that fails: the rest is dropped, CHECKPOINTED says so, and the one before stays the newest.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -205,11 +205,11 @@ void journal__ck_pump(struct journal *journal, struct port_out *out)
     }
 }
 
+/* The one before stays the newest, whatever was written of this one. */
 static void failed(struct journal *journal, enum port_rc rc)
 {
     journal->ck.rc = rc;
-    if (rc == PORT_NO_SPACE || rc == PORT_NO_HANDLES || rc == PORT_NO_MEMORY) { return; }
-    journal__fail(journal, rc);
+    if (rc == PORT_NO_SPACE) { journal__reserve_release(journal); }
 }
 
 static void written(struct journal *journal, const struct port_event *event, struct port_out *out)

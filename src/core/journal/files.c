@@ -190,6 +190,7 @@ void journal__files_pump(struct journal *journal, struct port_out *out)
     if (!is_running || files->old_first >= begin_number(journal)) { return; }
     uint64_t count = journal->current_number - files->old_first + 2; /* the current and the next one too */
     if (journal->wants_stop || count * journal->file_bytes <= journal->bytes_max) { return; }
+    if (journal->now_ns < files->retry_ns) { return; }
     unlink_oldest(journal, out);
 }
 
@@ -221,24 +222,32 @@ void journal__files_switch(struct journal *journal)
 
 /* ---- completions ------------------------------------------------------------------------------------------------------ */
 
-static bool is_no_room(enum port_rc rc) { return rc == PORT_NO_SPACE || rc == PORT_NO_HANDLES || rc == PORT_NO_MEMORY; }
+static bool is_sync(enum journal__files_stage stage)
+{
+    return stage == JOURNAL__FILES_SYNCING || stage == JOURNAL__FILES_SYNCING_DIR ||
+           stage == JOURNAL__FILES_SYNCING_NAME;
+}
 
-/* No room for a next file now: groups wait; old files that a checkpoint frees help, or time does. */
+/* No next file now: groups wait; old files that a checkpoint frees help, or time does. After a failed sync nothing does. */
 static void give_up(struct journal *journal, enum port_rc rc, struct port_out *out)
 {
     struct journal__files *files = &journal->files;
+    bool is_lost = is_sync(files->stage);
     files->stage = JOURNAL__FILES_IDLE;
     if (files->next_slot != JOURNAL__NO_SLOT && journal->slots[files->next_slot].state == JOURNAL__SLOT_OPEN) {
         journal__slot_close(journal, files->next_slot, out);
     }
     files->next_slot = JOURNAL__NO_SLOT;
-    if (!is_no_room(rc)) {
+    if (is_lost) {
         journal__fail(journal, rc);
         return;
     }
     files->is_short = true;
+    files->rc = rc;
     files->retry_ns = base_deadline_ns(journal->now_ns, JOURNAL__RETRY_NS);
-    if (rc == PORT_NO_SPACE) { journal->is_checkpoint_wanted = true; }
+    if (rc != PORT_NO_SPACE) { return; }
+    journal->is_checkpoint_wanted = true;
+    journal__reserve_release(journal);
 }
 
 static void zero_or_sync(struct journal *journal, struct port_out *out)
@@ -347,8 +356,10 @@ void journal__files_done(struct journal *journal, const struct port_event *event
         if (rc == PORT_OK && stage == JOURNAL__FILES_RENAMING && !journal__is_failed(journal)) {
             open_next(journal, out);
         } else {
+            bool is_bad = rc != PORT_OK && rc != PORT_MISSING;
+            if (is_bad && stage == JOURNAL__FILES_RENAMING) { give_up(journal, rc, out); }
+            if (is_bad) { files->retry_ns = base_deadline_ns(journal->now_ns, JOURNAL__RETRY_NS); }
             files->stage = JOURNAL__FILES_IDLE;
-            if (rc != PORT_OK && rc != PORT_MISSING) { give_up(journal, rc, out); }
         }
         return;
     }

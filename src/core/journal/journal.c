@@ -81,6 +81,7 @@ enum base_rc journal_create(struct base_arena *arena, struct base_pages *pages, 
     journal->current_slot = JOURNAL__NO_SLOT;
     journal->files.next_slot = JOURNAL__NO_SLOT;
     journal->ck.slot = JOURNAL__NO_SLOT;
+    for (uint32_t i = 0; i < JOURNAL__GROUPS; i++) { journal->groups[i].retry_ns = UINT64_MAX; }
     journal->reader.slot = JOURNAL__NO_SLOT;
     journal->reader.number = JOURNAL__NO_FILE;
     journal__limits(journal);
@@ -112,6 +113,12 @@ void journal__fail(struct journal *journal, enum port_rc rc)
 void journal_fail(struct journal *journal, enum port_rc rc, struct port_out *out)
 {
     journal__fail(journal, rc);
+    out->wants_turn = true;
+}
+
+void journal_release_room(struct journal *journal, struct port_out *out)
+{
+    journal__reserve_release(journal);
     out->wants_turn = true;
 }
 
@@ -164,7 +171,7 @@ static void stop_if_done(struct journal *journal, struct port_out *out)
 {
     if (!journal->wants_stop || journal->state == JOURNAL__STOPPED) { return; }
     bool is_busy = journal->load.is_busy || journal->reader.is_busy || journal->load.is_waiting ||
-                   journal__files_is_busy(journal) || journal__ck_is_busy(journal);
+                   journal__files_is_busy(journal) || journal__ck_is_busy(journal) || journal__reserve_is_busy(journal);
     if (is_busy) { return; }
     if (journal->state == JOURNAL__LOADING) { journal__load_end(journal, PORT_CLOSED); }
     bool has_never_begun = journal->state == JOURNAL__REPLAYED && journal->queue_gathered == journal->queue_tail;
@@ -191,6 +198,7 @@ static void go_on(struct journal *journal, struct port_out *out)
         journal__ck_pump(journal, out);
         journal__files_pump(journal, out);
     }
+    journal__reserve_pump(journal, out);
     stop_if_done(journal, out);
     CHECK_SLOW(journal->config.is_check_slow, journal_is_sound(journal));
 }
@@ -204,7 +212,8 @@ void journal_done(struct journal *journal, const struct port_event *event, struc
     switch ((enum journal__purpose)(event->done.token >> 32 & 0xffu)) {
     case JOURNAL__FOR_GROUP: journal__group_written(journal, event, out); break;
     case JOURNAL__FOR_SYNC: journal__group_synced(journal, event, out); break;
-    case JOURNAL__FOR_LINE: journal__line_written(journal, event); break;
+    case JOURNAL__FOR_LINE: journal__line_written(journal); break;
+    case JOURNAL__FOR_RESERVE: journal__reserve_done(journal, event, out); break;
     case JOURNAL__FOR_FILES:
         journal__files_done(journal, event, out);
         if (journal->queue_gathered < journal->queue_tail) { out->wants_turn = true; } /* it may have waited for this */
@@ -220,6 +229,7 @@ void journal_done(struct journal *journal, const struct port_event *event, struc
 void journal_turn(struct journal *journal, const struct port_event *event, struct port_out *out)
 {
     journal->now_ns = event->now_ns;
+    journal__group_retry(journal, out);
     journal__append_pump(journal, out);
     journal__append_line(journal, out);
     go_on(journal, out);
@@ -228,7 +238,8 @@ void journal_turn(struct journal *journal, const struct port_event *event, struc
 uint64_t journal_next_alarm_ns(const struct journal *journal)
 {
     bool is_retrying = journal->files.is_short && journal->files.is_urgent && !journal__is_failed(journal);
-    return is_retrying ? journal->files.retry_ns : UINT64_MAX;
+    uint64_t at_ns = is_retrying ? journal->files.retry_ns : UINT64_MAX;
+    return base_min_u64(base_min_u64(at_ns, journal__reserve_retry_ns(journal)), journal__group_retry_ns(journal));
 }
 
 void journal_stop(struct journal *journal, struct port_out *out)
@@ -320,6 +331,7 @@ void journal_view(const struct journal *journal, struct journal_view *view_out)
         .syncs = journal->syncs,
         .in_flight = (uint32_t)(journal->queue_tail - journal->queue_out),
         .is_full = bytes >= journal->limit_bytes / 8 * 7,
+        .is_short_of_room = journal->reserve.is_short,
         .is_failed = journal__is_failed(journal),
     };
 }
@@ -357,5 +369,6 @@ bool journal_is_quiet(const struct journal *journal)
     bool is_loading = journal->state == JOURNAL__LOADING;
     bool is_checkpointing = journal->ck.stage != JOURNAL__CK_IDLE || journal->ck.is_result_due;
     return !is_loading && !is_checkpointing && journal->queue_out == journal->queue_tail &&
-           journal__append_is_idle(journal) && !journal__files_is_busy(journal) && !journal->has_out;
+           journal__append_is_idle(journal) && !journal__files_is_busy(journal) && !journal__reserve_is_busy(journal) &&
+           !journal->has_out;
 }

@@ -16,8 +16,9 @@
  *             any of them -journal_stop, and nothing is under way any more-> JOURNAL_OUT_STOPPED
  *
  * FAILED      Nothing is written, synced or acknowledged again. Appends are still taken: each gets JOURNAL_OUT_SYNCED with the
- *             error, as does what was in flight, once the host has given its bytes back. No room (PORT_NO_SPACE, PORT_NO_HANDLES,
- *             PORT_NO_MEMORY) for a next file or a checkpoint is no failure: appends wait, or CHECKPOINTED says so.
+ *             error, as does what was in flight, once the host has given its bytes back. Only a failed sync does that at once. A
+ *             write that fails is asked again, in the same place: at most JOURNAL_TRIES_MAX times, or for as long as the disk is
+ *             full. A next file or a checkpoint that can't be made is no failure: appends wait, or CHECKPOINTED says so.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -40,11 +41,14 @@ struct journal_config {
     uint32_t group_bytes_max; /* of one write */
     uint64_t file_bytes;      /* 64 MiB: a file is preallocated, and the next begun when it is full */
     uint64_t bytes_max; /* weir.journal.bytes.max: at half of it a checkpoint is asked for, at the limit appends wait */
-    uint32_t step_max;  /* items of work (a page looked at, an entry) of one call while loading */
+    uint64_t
+        reserve_bytes_max; /* of the file that keeps room for what must go on; a quarter of file_bytes if that is less; 0: none */
+    uint32_t step_max; /* items of work (a page looked at, an entry) of one call while loading */
     /* The id of a journal that this start makes: random, so that no other's bytes are taken for its own. */
     struct base_uuid format_id;
     bool is_check_slow;
 };
+#define JOURNAL_TRIES_MAX  50u
 #define JOURNAL_FILES      8
 #define JOURNAL_PIECES_MAX 900 /* of one entry */
 
@@ -131,6 +135,8 @@ void journal_turn(struct journal *journal, const struct port_event *event, struc
 uint64_t journal_next_alarm_ns(const struct journal *journal);
 /* Its disk failed elsewhere (a sync of another file): off line as if a sync of its own had failed. No-op when it is already. */
 void journal_fail(struct journal *journal, enum port_rc rc, struct port_out *out);
+/* The disk had no room for something else: what is kept in reserve goes, and comes back when there is room (view: is_short_of_room). */
+void journal_release_room(struct journal *journal, struct port_out *out);
 /* Takes no more; what waits is written and synced (or fails, when the disk is full), a checkpoint that was begun is waited for until
  * its owner ends it, files are closed, then JOURNAL_OUT_STOPPED. */
 void journal_stop(struct journal *journal, struct port_out *out);
@@ -140,7 +146,8 @@ struct journal_view {
     uint64_t groups, entries; /* written since start */
     uint64_t syncs;           /* issued since start */
     uint32_t in_flight;
-    bool is_full; /* near its limit: take nothing new, so that logs can become quiet for the checkpoint */
+    bool is_full;          /* near its limit: take nothing new, so that logs can become quiet for the checkpoint */
+    bool is_short_of_room; /* the disk is full, or was a moment ago: refuse what only makes more */
     bool is_failed;
 };
 void journal_view(const struct journal *journal, struct journal_view *view_out);

@@ -115,8 +115,10 @@ bool journal__get_ck_end(const uint8_t *at, struct journal__ck_end *end_out);
 
 /* ---- names ---------------------------------------------------------------------------------------------------------- */
 
-#define JOURNAL__DIR        "weir-journal"
-#define JOURNAL__NAME_BYTES 48u
+#define JOURNAL__DIR          "weir-journal"
+#define JOURNAL__RESERVE_NAME "reserve"
+#define JOURNAL__RESERVE_PATH JOURNAL__DIR "/" JOURNAL__RESERVE_NAME
+#define JOURNAL__NAME_BYTES   48u
 
 void journal__name_file(struct base_text *text, uint64_t number);      /* weir-journal/0000000042.wj */
 void journal__name_checkpoint(struct base_text *text, uint32_t which); /* 0: a, 1: b */

@@ -2,7 +2,7 @@
  *
  * Room    core/journal, private.
  * Parts   journal.c (doors), append.c (entries to groups), files.c (journal files: made ready, recycled, unlinked),
- *         checkpoint.c (written), load.c (start: format or read a checkpoint), replay.c (survey and replay of the groups),
+ *         reserve.c (room kept for what must not fail), checkpoint.c (written), load.c (start: format or read a checkpoint), replay.c (survey and replay of the groups),
  *         reader.c (bytes of files in bounded blocks). Loading, files and checkpointing have one effect under way each.
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -40,6 +40,7 @@ enum journal__purpose {
     JOURNAL__FOR_CHECKPOINT,
     JOURNAL__FOR_LOAD,
     JOURNAL__FOR_CLOSE, /* low bits: slot */
+    JOURNAL__FOR_RESERVE,
 };
 
 /* A file slot: FREE -open asked-> OPENING -> OPEN -close asked-> CLOSING -> FREE. */
@@ -73,6 +74,8 @@ struct journal__group {
     uint64_t queue_end; /* entries before this are in this group or earlier */
     uint8_t *table;     /* header and rows: written twice, before and after the payload */
     uint8_t *trailer;   /* JOURNAL__TRAILER_BYTES */
+    uint32_t tries;     /* writes of it that failed in a row; the next one comes at retry_ns */
+    uint64_t retry_ns;  /* UINT64_MAX: none is waited for */
     struct port_piece *pieces;
     uint32_t piece_first; /* not wholly written yet */
     uint32_t piece_count;
@@ -96,7 +99,8 @@ struct journal__files {
     enum journal__files_stage stage;
     bool is_next_ready;
     bool is_urgent; /* a group waits for the next file */
-    bool is_short;  /* the last try found no room: try again at retry_ns or after a checkpoint */
+    bool is_short;  /* the last try failed with `rc`: try again at retry_ns or after a checkpoint */
+    enum port_rc rc;
     uint64_t retry_ns;
     uint32_t next_slot;
     uint64_t next_number;
@@ -106,6 +110,26 @@ struct journal__files {
     char path_to[JOURNAL__NAME_BYTES];
     struct port_piece pieces[16];
     uint8_t head[JOURNAL__HEAD_BYTES];
+};
+
+/* The file that keeps room for metadata and deletions: see reserve.c. */
+enum journal__reserve_stage {
+    JOURNAL__RESERVE_GONE = 0, /* not there, or nothing is known of it yet */
+    JOURNAL__RESERVE_OPENING,
+    JOURNAL__RESERVE_PROBING, /* is there room for more than it? */
+    JOURNAL__RESERVE_CUTTING,
+    JOURNAL__RESERVE_ALLOCATING,
+    JOURNAL__RESERVE_HELD,
+    JOURNAL__RESERVE_UNLINKING,
+};
+struct journal__reserve {
+    enum journal__reserve_stage stage;
+    bool is_there;  /* the name, as far as is known */
+    bool is_wanted; /* ... to go: something found no room */
+    bool is_short;  /* no room was found since it was last held */
+    uint32_t slot;
+    uint64_t retry_ns;
+    char path[JOURNAL__NAME_BYTES];
 };
 
 enum journal__ck_stage {
@@ -293,6 +317,7 @@ struct journal {
 
     struct journal__slot slots[JOURNAL_FILES];
     struct journal__files files;
+    struct journal__reserve reserve;
     struct journal__ck ck;
     struct journal__reader reader;
     struct journal__load load;
@@ -333,8 +358,17 @@ void journal__append_sync(struct journal *journal, struct port_out *out); /* the
 void journal__append_line(struct journal *journal, struct port_out *out);
 void journal__group_written(struct journal *journal, const struct port_event *event, struct port_out *out);
 void journal__group_synced(struct journal *journal, const struct port_event *event, struct port_out *out);
-void journal__line_written(struct journal *journal, const struct port_event *event);
+void journal__group_retry(struct journal *journal, struct port_out *out);
+void journal__line_written(struct journal *journal);
 bool journal__append_is_idle(const struct journal *journal);
+uint64_t journal__group_retry_ns(const struct journal *journal); /* UINT64_MAX: none waits */
+
+/* reserve.c */
+void journal__reserve_pump(struct journal *journal, struct port_out *out);
+void journal__reserve_done(struct journal *journal, const struct port_event *event, struct port_out *out);
+void journal__reserve_release(struct journal *journal); /* the pump does it */
+bool journal__reserve_is_busy(const struct journal *journal);
+uint64_t journal__reserve_retry_ns(const struct journal *journal);
 
 /* checkpoint.c */
 void journal__ck_format(struct journal *journal, struct port_out *out);

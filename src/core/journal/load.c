@@ -140,6 +140,8 @@ static uint64_t see_entries(struct journal *journal, struct port_out *out)
         } else if (at[0] == 0 && journal__is_checkpoint_name(name, &which)) {
             load->is_there[which] = true;
             load->size_bytes[which] = base_get_u64(at + 1);
+        } else if (at[0] == 0 && base_slice_equal(name, base_slice_text(JOURNAL__RESERVE_NAME))) {
+            journal->reserve.is_there = true;
         } else if (load->stage == JOURNAL__LOAD_LIST && logged < 4) {
             log_unknown(name, out);
             logged += 1;
@@ -331,7 +333,7 @@ static bool format(struct journal *journal, struct port_out *out)
     if (journal->current_slot == JOURNAL__NO_SLOT) {
         if (!journal->files.is_next_ready) {
             if (journal->files.is_short) {
-                journal__load_end(journal, PORT_NO_SPACE);
+                journal__load_end(journal, journal->files.rc);
             } else if (!journal__files_is_busy(journal)) {
                 journal->id = journal->config.format_id;
                 journal__files_want(journal, 0, out);
@@ -364,7 +366,7 @@ static bool open_current(struct journal *journal, struct port_out *out)
     if (load->is_fresh && !load->is_cut) {
         if (!journal->files.is_next_ready) {
             if (journal->files.is_short) {
-                journal__load_end(journal, PORT_NO_SPACE);
+                journal__load_end(journal, journal->files.rc);
             } else if (!journal__files_is_busy(journal)) {
                 journal__files_want(journal, load->number_max, out);
             }

@@ -16,6 +16,7 @@
  *   go to the journal in offset order; later rounds may be written while earlier ones are journalled.
  *   A write that fails or stays short for good fails its round: the file is cut back, producer state is as before the round,
  *   nothing of it is visible or journalled, and the log takes the next append as if it had not been (KAFKA-10778, 17181).
+ *   Where the cut fails too, it is asked for again before the next round is written.
  *   A page-cache topic has no RUN: written is DURABLE at once, for the watermark's purposes.
  *   The journal failed (plog_disk_failed): nothing is acknowledged again; what was in flight fails as PLOG_STORAGE.
  *
@@ -35,8 +36,10 @@
 struct plog;
 
 /* Every token that plog gives to the world has this in its top byte, so that broker can route completions. */
-#define PLOG_TOKEN_ROOM  ((uint64_t)0x50)
-#define PLOG_EFFECTS_MAX 16
+#define PLOG_TOKEN_ROOM         ((uint64_t)0x50)
+#define PLOG_EFFECTS_MAX        16
+/* What the disk or memory refused to a replay is asked for again this long. */
+#define PLOG_REPLAY_PATIENCE_NS UINT64_C(5000000000)
 
 struct plog_config {
     uint32_t shard; /* for file ids */
@@ -198,11 +201,13 @@ enum plog_out_kind {
     PLOG_OUT_STATES_END, /* checkpoint: all logs have been captured. When the disk fails before, it never comes: a checkpoint
                              without all states must not become the newest */
     PLOG_OUT_REPLAYED, /* the restore or replay asked for with run_token is done. OK, or DAMAGED: go on; the log is marked.
-                             Anything else (STORAGE, NO_SPACE, BUSY): this log takes no appends in this life; go on */
+                             Anything else (STORAGE, NO_SPACE, BUSY): it was tried for PLOG_REPLAY_PATIENCE_NS and is not in
+                             the segment. No checkpoint may follow in this life: it would forget what the journal holds */
     PLOG_OUT_RECOVERED,   /* answer to plog_recovery_end */
     PLOG_OUT_DELETED,     /* id: its files are gone */
     PLOG_OUT_DISK_FAILED, /* a sync of a segment failed: broker takes the disk off line (plog_disk_failed) */
-    PLOG_OUT_STOPPED,     /* answer to plog_stop: files closed, nothing in flight */
+    PLOG_OUT_FULL,    /* the disk had no room for something: broker refuses what needs more until there is room again */
+    PLOG_OUT_STOPPED, /* answer to plog_stop: files closed, nothing in flight */
 };
 
 enum plog_change_kind {

@@ -47,6 +47,7 @@
 #define PLOG__SEGMENT_BYTES_MAX ((uint64_t)INT32_MAX) /* positions in an index are 32 bits wide */
 #define PLOG__OWNER_BYTES       64                    /* at least partition.metadata */
 #define PLOG__LOOSE_NOTES_MAX   256u
+#define PLOG__RETRY_NS          UINT64_C(100000000)
 #define PLOG__EFFECTS_OF_ONE    4 /* most that one advance emits */
 
 #define PLOG__OFFSET_MAX (INT64_MAX / 2) /* no disk is believed to be near the end of all offsets */
@@ -119,6 +120,7 @@ struct plog__segment {
     uint64_t size_bytes; /* written whole rounds only */
     uint64_t synced_bytes;
     uint64_t sync_covers; /* of the sync in flight */
+    uint32_t sync_tries;  /* opens for it that failed in a row */
     int64_t timestamp_max;
     int64_t timestamp_max_offset; /* last offset of the batch that has it */
     int64_t timestamp_first;      /* greatest timestamp of the first batch (Kafka rolls by it); -1: none */
@@ -283,6 +285,7 @@ struct plog__replay {
     uint64_t needs_bytes; /* of the scan's next batch */
     uint64_t window_bytes;
     bool is_before_run; /* the scan comes before `run` */
+    uint32_t tries;     /* after the disk or memory refused something */
     struct port_piece piece;
 };
 
@@ -541,6 +544,7 @@ struct plog {
     uint64_t flush_at_ns; /* the earliest flush.ms; UINT64_MAX */
     uint64_t reap_at_ns;  /* the earliest doomed segment; UINT64_MAX */
     uint32_t effects_in_flight;
+    bool is_full_out;     /* a FULL is among the outs */
     uint32_t loose_notes; /* answers that hold no slot of anything */
     uint32_t stop_log;
     bool has_name_waiters;
@@ -581,6 +585,7 @@ void plog__task_ready(struct plog *plog, struct plog__task *task); /* no change 
 void plog__task_take_off(struct plog__task *task);
 void plog__note(struct plog *plog, struct plog__note note);
 void plog__note_mark(struct plog *plog, struct plog__log *log);
+void plog__note_full(struct plog *plog);
 void plog__path(const struct plog__log *log, const struct plog__segment *segment, enum plog__which which,
                 struct base_text *text);
 

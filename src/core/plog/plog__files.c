@@ -8,7 +8,6 @@
 #include "plog__.h"
 
 #define FILES_KEPT 4u
-#define RETRY_NS   UINT64_C(100000000)
 
 struct plog__file *plog__file_of(const struct plog *plog, const struct plog__task *task)
 {
@@ -244,7 +243,7 @@ void plog__file_retry_later(struct plog *plog, struct plog__task *task)
 {
     plog__task_take_off(task); /* it may have been made ready meanwhile */
     wait_on(&plog->handle_waiters, task);
-    plog->handles_at_ns = base_min_u64(plog->handles_at_ns, base_deadline_ns(plog->now_ns, RETRY_NS));
+    plog->handles_at_ns = base_min_u64(plog->handles_at_ns, base_deadline_ns(plog->now_ns, PLOG__RETRY_NS));
 }
 
 void plog__file_retry(struct plog *plog)

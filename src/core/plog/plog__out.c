@@ -25,6 +25,13 @@ void plog__note_mark(struct plog *plog, struct plog__log *log)
                                          .token = log->generation});
 }
 
+void plog__note_full(struct plog *plog)
+{
+    if (plog->is_full_out) { return; }
+    plog->is_full_out = true;
+    plog__note(plog, (struct plog__note){.kind = PLOG_OUT_FULL});
+}
+
 static struct plog_ref ref_of(const struct plog *plog, const struct plog__log *log)
 {
     return (struct plog_ref){.slot = plog__log_slot(plog, log), .generation = log->generation};
@@ -159,6 +166,7 @@ static bool give(struct plog *plog, const struct plog__note *note, struct plog_o
             out->ref = ref_of(plog, plog__log_at(plog, note->slot));
         }
         return true;
+    case PLOG_OUT_FULL: plog->is_full_out = false; return true;
     case PLOG_OUT_STATES_END:
     case PLOG_OUT_RECOVERED:
     case PLOG_OUT_DELETED:

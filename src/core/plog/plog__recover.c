@@ -142,6 +142,33 @@ static bool is_run_of(const struct plog_run *run, struct base_slice bytes)
            codec_crc32c(0, bytes.at, bytes.size_bytes) == run->crc;
 }
 
+/* ---- trouble that may pass ---- */
+
+#define REPLAY_TRIES_MAX (PLOG_REPLAY_PATIENCE_NS / PLOG__RETRY_NS)
+
+/* What the disk or memory refused is asked for again a little later, as long as that may help: what the journal names and the
+ * segment lacks is lost with the next checkpoint. False: it was asked for often enough. */
+static bool try_again(struct plog *plog, struct plog__log *log, enum port_rc rc)
+{
+    struct plog__replay *replay = &log->replay;
+    if (rc == PORT_MISSING || plog->is_failed || replay->tries == REPLAY_TRIES_MAX) { return false; }
+    replay->tries += 1;
+    if (rc == PORT_NO_SPACE) { plog__note_full(plog); }
+    plog__file_retry_later(plog, &log->writer);
+    return true;
+}
+
+/* Its place can't be read or written: damage, and the rest of the log works. For want of something else it may be had another
+ * time: nothing is decided now, and the start can't go on. */
+static void lose_run(struct plog *plog, struct plog__log *log, enum port_rc rc)
+{
+    if (rc == PORT_IO || rc == PORT_MISSING) {
+        land_damaged(plog, log, plog__segment_last(log));
+    } else {
+        end_replay(plog, log, rc == PORT_NO_SPACE ? PLOG_NO_SPACE : PLOG_STORAGE);
+    }
+}
+
 /* ---- a run ---- */
 
 static bool is_covered(const struct plog__log *log, const struct plog_run *run)
@@ -273,11 +300,8 @@ static bool write_run(struct plog *plog, struct plog__log *log, struct port_out 
     switch (plog__file_get(plog, log, segment, PLOG__LOG, PORT_OPEN_WRITE | PORT_OPEN_CREATE, &log->writer, &rc, out)) {
     case PLOG__WAIT: return false;
     case PLOG__FAILED:
-        if (rc == PORT_MISSING) { /* the directory is gone: perhaps the log is, further on in the journal */
-            land_damaged(plog, log, segment);
-        } else {
-            end_replay(plog, log, rc == PORT_NO_SPACE ? PLOG_NO_SPACE : PLOG_STORAGE);
-        }
+        if (try_again(plog, log, rc)) { return false; }
+        lose_run(plog, log, rc); /* missing: perhaps the log is gone, further on in the journal */
         return true;
     case PLOG__GOT: break;
     }
@@ -312,11 +336,8 @@ static bool check_run(struct plog *plog, struct plog__log *log, struct port_out 
     switch (plog__file_get(plog, log, segment, PLOG__LOG, PORT_OPEN_WRITE, &log->writer, &rc, out)) {
     case PLOG__WAIT: return false;
     case PLOG__FAILED:
-        if (rc == PORT_MISSING) {
-            land_damaged(plog, log, segment);
-        } else {
-            end_replay(plog, log, PLOG_STORAGE);
-        }
+        if (try_again(plog, log, rc)) { return false; }
+        lose_run(plog, log, rc);
         return true;
     case PLOG__GOT: break;
     }
@@ -325,6 +346,7 @@ static bool check_run(struct plog *plog, struct plog__log *log, struct port_out 
         replay->block_bytes = size_bytes;
     }
     if (replay->block == NULL) {
+        if (try_again(plog, log, PORT_NO_MEMORY)) { return false; }
         end_replay(plog, log, PLOG_BUSY);
         return true;
     }
@@ -376,6 +398,7 @@ static bool scan_tail(struct plog *plog, struct plog__log *log, struct port_out 
     switch (plog__file_get(plog, log, segment, PLOG__LOG, PORT_OPEN_WRITE, &log->writer, &rc, out)) {
     case PLOG__WAIT: return false;
     case PLOG__FAILED:
+        if (try_again(plog, log, rc)) { return false; }
         if (rc == PORT_MISSING && segment->size_bytes > 0) {
             plog__segment_damage(log, segment, 0, segment->size_bytes);
         }
@@ -401,6 +424,7 @@ static bool scan_tail(struct plog *plog, struct plog__log *log, struct port_out 
         replay->block_bytes = wanted_bytes;
     }
     if (replay->block == NULL) {
+        if (try_again(plog, log, PORT_NO_MEMORY)) { return false; }
         end_replay(plog, log, PLOG_BUSY);
         return true;
     }
@@ -454,7 +478,8 @@ static bool check_dir(struct plog *plog, struct plog__log *log, struct port_out 
     switch (plog__file_get(plog, log, NULL, PLOG__SMALL, PORT_OPEN_READ, &log->writer, &rc, out)) {
     case PLOG__WAIT: return false;
     case PLOG__FAILED:
-        if (rc == PORT_MISSING) {
+        if (try_again(plog, log, rc)) { return false; }
+        if (rc == PORT_MISSING || rc == PORT_IO) {
             lose_dir(plog, log);
         } else {
             end_replay(plog, log, PLOG_STORAGE);
@@ -474,6 +499,7 @@ static bool check_dir(struct plog *plog, struct plog__log *log, struct port_out 
 static void dir_checked(struct plog *plog, struct plog__log *log, const struct port_event *event, struct port_out *out)
 {
     bool is_read = event->done.rc == PORT_OK;
+    if (!is_read && try_again(plog, log, event->done.rc)) { return; }
     uint64_t count = is_read ? base_min_u64(event->done.count, sizeof log->owner - log->owner_bytes) : 0;
     log->owner_bytes += count;
     if (count > 0 && log->owner_bytes < sizeof log->owner) { return; } /* until the file's end */
@@ -520,8 +546,12 @@ void plog__replay_done(struct plog *plog, struct plog__log *log, const struct po
     }
     uint64_t count = event->done.count;
     bool is_failed = event->done.rc != PORT_OK;
-    if (replay->state == PLOG__REPLAY_TAIL) {
-        scan_done(plog, log, is_failed ? 0 : base_min_u64(count, replay->window_bytes - replay->done_bytes));
+    if (is_failed && try_again(plog, log, event->done.rc)) { return; }
+    if (replay->state == PLOG__REPLAY_TAIL && is_failed) { /* nothing is cut of what can't be read */
+        log->is_damaged = true;
+        end_replay(plog, log, PLOG_STORAGE);
+    } else if (replay->state == PLOG__REPLAY_TAIL) {
+        scan_done(plog, log, base_min_u64(count, replay->window_bytes - replay->done_bytes));
     } else if (replay->state == PLOG__REPLAY_CHECK) {
         if (is_failed || count == 0) { /* EIO, or the file ends: damage either way */
             land_damaged(plog, log, plog__segment_last(log));
@@ -530,7 +560,7 @@ void plog__replay_done(struct plog *plog, struct plog__log *log, const struct po
         }
     } else if (replay->state == PLOG__REPLAY_WRITE) {
         if (is_failed || count == 0) {
-            end_replay(plog, log, event->done.rc == PORT_NO_SPACE ? PLOG_NO_SPACE : PLOG_STORAGE);
+            lose_run(plog, log, is_failed ? event->done.rc : PORT_IO);
         } else {
             replay->done_bytes += base_min_u64(count, replay->bytes.size_bytes - replay->done_bytes);
         }

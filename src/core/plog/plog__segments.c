@@ -119,10 +119,14 @@ void plog__sync_want(struct plog *plog, struct plog__segment *segment)
     if (!segment->is_sync_in_flight) { plog__task_ready(plog, &segment->sync); }
 }
 
+#define SYNC_TRIES_MAX 50u
+
 /* It can't be opened for its sync: a matter of time, or of the disk, or what is not synced of it is lost. */
 static void lose_sync(struct plog *plog, struct plog__log *log, struct plog__segment *segment, enum port_rc rc)
 {
-    if (rc == PORT_NO_HANDLES || rc == PORT_NO_MEMORY) {
+    bool may_pass = rc == PORT_NO_HANDLES || rc == PORT_NO_MEMORY;
+    if (may_pass || (rc == PORT_IO && segment->sync_tries < SYNC_TRIES_MAX)) {
+        segment->sync_tries += may_pass ? 0 : 1;
         plog__file_retry_later(plog, &segment->sync);
         return;
     }
@@ -157,6 +161,7 @@ void plog__sync_advance(struct plog *plog, struct plog__segment *segment, struct
     }
     segment->is_sync_wanted = false;
     segment->is_sync_in_flight = true;
+    segment->sync_tries = 0;
     segment->sync_covers = segment->size_bytes; /* whole rounds, all completed */
     segment->pins += 1;
     struct port_effect *effect = plog__emit(plog, out, PORT_SYNC, PLOG__TOKEN_SYNC, plog__segment_slot(plog, segment));

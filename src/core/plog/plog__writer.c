@@ -34,6 +34,7 @@ static enum plog_result result_of(enum port_rc rc)
 
 static void fail_writing(struct plog *plog, struct plog__log *log, enum port_rc rc)
 {
+    if (rc == PORT_NO_SPACE) { plog__note_full(plog); }
     if (log->writing == PLOG__NONE) { return; }
     plog__round_fail(plog, log, plog__round_at(plog, log->writing), result_of(rc));
 }
@@ -270,17 +271,22 @@ static void small_done(struct plog *plog, struct plog__log *log, const struct po
 
 /* ---- a round ---- */
 
+/* What a failed round left that can't be cut now is cut before the next one is written (KAFKA-10778): see write_step. */
+static void end_undo(struct plog *plog, struct plog__log *log, enum port_rc rc)
+{
+    struct plog__segment *segment = plog__segment_at(plog, log->undo_segment);
+    log->needs_undo = false;
+    segment->pins -= 1;
+    if (rc != PORT_OK) { segment->needs_cut = true; }
+}
+
 static enum go undo_step(struct plog *plog, struct plog__log *log, struct port_out *out)
 {
     struct plog__segment *segment = plog__segment_at(plog, log->undo_segment);
     enum port_rc rc;
     switch (plog__file_get(plog, log, segment, PLOG__LOG, PORT_OPEN_WRITE, &log->writer, &rc, out)) {
     case PLOG__WAIT: return STOP_HERE;
-    case PLOG__FAILED:
-        log->needs_undo = false;
-        segment->pins -= 1;
-        plog__log_fail(plog, log);
-        return GO_ON;
+    case PLOG__FAILED: end_undo(plog, log, rc); return GO_ON;
     case PLOG__GOT: break;
     }
     ask(plog, log, out, PORT_TRUNCATE, PLOG__ASKED_UNDO)->position_bytes = segment->size_bytes;
@@ -617,11 +623,7 @@ void plog__writer_done(struct plog *plog, struct plog__log *log, const struct po
     case PLOG__ASKED_CLEAR:
     case PLOG__ASKED_CUT: cut_done(plog, log, asked, rc); break;
     case PLOG__ASKED_WRITE: write_done(plog, log, event); break;
-    case PLOG__ASKED_UNDO:
-        log->needs_undo = false;
-        plog__segment_at(plog, log->undo_segment)->pins -= 1;
-        if (rc != PORT_OK) { plog__log_fail(plog, log); }
-        break;
+    case PLOG__ASKED_UNDO: end_undo(plog, log, rc); break;
     case PLOG__ASKED_FLUSH: flush_done(plog, log, event); break;
     case PLOG__ASKED_SMALL: small_done(plog, log, event, out); break;
     case PLOG__ASKED_CHECK: plog__replay_done(plog, log, event, out); break;

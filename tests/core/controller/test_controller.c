@@ -308,7 +308,7 @@ static void a_failed_proposal_changes_nothing_and_says_so_from_then_on(void **st
     init.transactional_id = kafka_text_null();
     uint64_t ids = submit(CONTROLLER_INIT_PRODUCER_ID, 4, &init);
     pull();
-    controller_failed(desk->controller);
+    controller_failed(desk->controller, CONTROLLER_BROKEN);
     desk->has_proposal = false;
     pull();
     const struct kafka_create_topics_response *response = answer_of(first);
@@ -321,6 +321,40 @@ static void a_failed_proposal_changes_nothing_and_says_so_from_then_on(void **st
     assert_int_equal(create(create_named(".."))->error_code, KAFKA_ERROR_INVALID_TOPIC_EXCEPTION);
     assert_int_equal(metadata_version(desk->image), version);
     assert_true(controller_is_quiet(desk->controller));
+}
+
+static void a_proposal_that_was_undone_changes_nothing_and_the_next_is_decided(void **state)
+{
+    (void)state;
+    given_node();
+    uint64_t version = metadata_version(desk->image);
+    uint64_t first = submit(CONTROLLER_CREATE_TOPICS, 7, create_named("a"));
+    pull();
+    controller_failed(desk->controller, CONTROLLER_UNDONE);
+    desk->has_proposal = false;
+    pull();
+    const struct kafka_create_topics_response *response = answer_of(first);
+    assert_int_equal(response->topics[0].error_code, KAFKA_ERROR_KAFKA_STORAGE_ERROR);
+    assert_int_equal(metadata_version(desk->image), version);
+    assert_int_equal(create(create_named("a"))->error_code, 0);
+    assert_true(controller_is_quiet(desk->controller));
+}
+
+static void on_a_full_disk_nothing_is_made_and_the_rest_is_decided(void **state)
+{
+    (void)state;
+    given_node();
+    assert_int_equal(create(create_named("a"))->error_code, 0);
+    controller_refuse_growth(desk->controller, true);
+    assert_int_equal(create(create_named("b"))->error_code, KAFKA_ERROR_KAFKA_STORAGE_ERROR);
+    assert_int_equal(create(create_named("a"))->error_code, KAFKA_ERROR_TOPIC_ALREADY_EXISTS);
+    struct kafka_init_producer_id_request init;
+    kafka_init_producer_id_request_init(&init);
+    init.transactional_id = kafka_text_null();
+    const struct kafka_init_producer_id_response *id = run(CONTROLLER_INIT_PRODUCER_ID, 4, &init);
+    assert_int_equal(id->error_code, 0);
+    controller_refuse_growth(desk->controller, false);
+    assert_int_equal(create(create_named("b"))->error_code, 0);
 }
 
 static void waiting_requests_are_one_proposal_but_for_those_that_touch_the_same_name(void **state)
@@ -1129,6 +1163,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_topic_shows_only_once_its_records_are_committed),
         cmocka_unit_test(a_failed_proposal_changes_nothing_and_says_so_from_then_on),
+        cmocka_unit_test(a_proposal_that_was_undone_changes_nothing_and_the_next_is_decided),
+        cmocka_unit_test(on_a_full_disk_nothing_is_made_and_the_rest_is_decided),
         cmocka_unit_test(waiting_requests_are_one_proposal_but_for_those_that_touch_the_same_name),
         cmocka_unit_test(a_dry_run_keeps_nobody_waiting),
         cmocka_unit_test(changes_of_partitions_and_nodes_are_applied_as_kafka_does),

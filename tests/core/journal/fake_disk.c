@@ -71,11 +71,30 @@ static void add_name(struct fake_names *names, const char *path, uint32_t file)
     names->count += 1;
 }
 
+static bool is_named(const struct fake_names *names, uint32_t file)
+{
+    for (uint32_t i = 0; i < names->count; i++) {
+        if (names->names[i].file == file) { return true; }
+    }
+    return false;
+}
+
+/* An empty file that has no name and is not open any more serves again. */
+static bool is_forgotten(const struct fake_disk *disk, uint32_t file)
+{
+    for (uint32_t i = 0; i < FAKE_OPEN; i++) {
+        if (disk->open[i].file == file + 1) { return false; }
+    }
+    return disk->files[file].cache_bytes == 0 && disk->files[file].pending_count == 0 &&
+           !is_named(&disk->names, file) && !is_named(&disk->durable_names, file);
+}
+
 static uint32_t take_file(struct fake_disk *disk)
 {
     for (uint32_t i = 0; i < FAKE_FILES; i++) {
-        if (!disk->files[i].is_used) {
+        if (!disk->files[i].is_used || is_forgotten(disk, i)) {
             disk->files[i].is_used = true;
+            disk->files[i].reserved_bytes = 0;
             return i;
         }
     }
@@ -273,6 +292,11 @@ static enum port_rc do_file(struct fake_disk *disk, const struct fake_queued *qu
         if (disk->short_bytes != 0 && count > disk->short_bytes) { count = disk->short_bytes; }
         if (count > 0) { memcpy(effect->buffer, file->cache + effect->position_bytes, count); }
         event->done.count = count;
+        return PORT_OK;
+    }
+    if (effect->kind == PORT_TRUNCATE) { /* of a file without content, to nothing */
+        CHECK(effect->position_bytes == 0 && file->cache_bytes == 0);
+        file->reserved_bytes = 0;
         return PORT_OK;
     }
     uint64_t end = effect->position_bytes + effect->size_bytes;

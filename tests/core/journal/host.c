@@ -287,6 +287,16 @@ void host_stop(struct host *host)
     host_run(host);
 }
 
+void host_settle(struct host *host)
+{
+    host_run(host);
+    for (int i = 0; i < 100 && journal_next_alarm_ns(host->journal) != UINT64_MAX; i++) {
+        host->now.now_ns = base_max_u64(host->now.now_ns, journal_next_alarm_ns(host->journal));
+        host_turn(host);
+        host_run(host);
+    }
+}
+
 static void expect_one(struct host *host, uint64_t acked, uint64_t appended)
 {
     if (host->replay_rc != PORT_OK || host->damage_count != 0) {

@@ -55,6 +55,7 @@ struct host *host_make(struct fake_disk *disk, const struct journal_config *conf
 struct fake_disk *host_free(struct host *host); /* gives the disk back */
 /* Until nothing is left to do, or effects_max. */
 void host_run(struct host *host);
+void host_settle(struct host *host);                      /* and its alarms rung, for at most 100 of them */
 void host_turn(struct host *host);                        /* one turn, no effect carried out */
 bool host_do(struct host *host);                          /* one effect carried out */
 void host_start(struct host *host);                       /* start, run, and journal_recovered when it went well */

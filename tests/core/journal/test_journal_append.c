@@ -245,20 +245,117 @@ static void bytes_stay_with_the_host_until_the_write_completes_even_after_a_fail
     end(host);
 }
 
-static void a_write_that_stays_short_fails_the_journal(void **state)
+static void a_write_that_fails_once_is_written_again_in_its_place(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    const enum port_rc words[] = {PORT_OK, PORT_IO, PORT_NO_SPACE}; /* OK: without a count */
+    for (size_t w = 0; w < BASE_ARRAY_COUNT(words); w++) {
+        struct host *host = given_journal(&config);
+        assert_true(host_append(host, 100));
+        host_run(host);
+        fail_at(host, PORT_WRITE, words[w]);
+        assert_true(host_append(host, 200));
+        host_turn(host);
+        assert_true(host_do(host));
+        assert_int_equal(host->acked, 1); /* nothing is acknowledged for the asking, nor synced */
+        assert_true(host_append(host, 300));
+        host_settle(host);
+        assert_int_equal(host->acked, 3);
+        assert_int_equal(host->failed, 0);
+        assert_false(host->is_disk_failed);
+        (void)expect_recovers(host->disk, &config, 3, 3);
+        end(host);
+    }
+}
+
+static void a_write_that_goes_on_failing_fails_the_journal(void **state)
 {
     (void)state;
     struct journal_config config = host_config();
     for (int kind = 0; kind < 2; kind++) {
         struct host *host = given_journal(&config);
-        fail_at(host, PORT_WRITE, kind == 0 ? PORT_OK : PORT_NO_SPACE); /* OK without a count, or an error */
+        fail_at(host, PORT_WRITE, kind == 0 ? PORT_OK : PORT_IO);
+        host->disk->fails_on = true;
         assert_true(host_append(host, 100));
-        host_run(host);
+        host_settle(host);
         assert_int_equal(host->failed, 1);
-        assert_int_equal(host->failed_rc, kind == 0 ? PORT_IO : PORT_NO_SPACE);
+        assert_int_equal(host->failed_rc, PORT_IO);
         assert_int_equal(host->disk_failed_count, 1);
+        assert_int_equal(host->disk->kind_seen, 1 + JOURNAL_TRIES_MAX);
         end(host);
     }
+}
+
+static void a_write_waits_for_room_as_long_as_the_disk_is_full(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    struct host *host = given_journal(&config);
+    fail_at(host, PORT_WRITE, PORT_NO_SPACE);
+    host->disk->fails_on = true;
+    assert_true(host_append(host, 100));
+    host_settle(host);
+    assert_int_equal(host->acked + host->failed, 0);
+    assert_false(host->is_disk_failed);
+    assert_true(host->disk->kind_seen > JOURNAL_TRIES_MAX);
+    host->disk->fail_at = 0;
+    host_settle(host);
+    assert_int_equal(host->acked, 1);
+    end(host);
+}
+
+static bool is_short_of_room(struct host *host)
+{
+    struct journal_view view;
+    journal_view(host->journal, &view);
+    return view.is_short_of_room;
+}
+
+static void what_is_kept_in_reserve_goes_when_there_is_no_room_and_comes_back_with_it(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    config.reserve_bytes_max = 65536;
+    struct host *host = given_journal(&config);
+    host_settle(host);
+    assert_non_null(fake_disk_file(host->disk, "weir-journal/reserve"));
+    assert_int_equal(fake_disk_file(host->disk, "weir-journal/reserve")->reserved_bytes, 65536);
+    assert_false(is_short_of_room(host));
+    uint64_t used = fake_disk_used(host->disk);
+    host->disk->room_bytes = used + 1;               /* its own room does not make it again: that takes twice as much */
+    journal_release_room(host->journal, &host->out); /* something else found no room */
+    host_turn(host);
+    assert_true(is_short_of_room(host));
+    host_run(host);
+    assert_null(fake_disk_file(host->disk, "weir-journal/reserve"));
+    host_settle(host);
+    assert_true(is_short_of_room(host));
+    assert_true(journal_next_alarm_ns(host->journal) != UINT64_MAX);
+    host->disk->room_bytes = used + 65536; /* somebody deletes something */
+    host_settle(host);
+    assert_false(is_short_of_room(host));
+    assert_non_null(fake_disk_file(host->disk, "weir-journal/reserve"));
+    assert_int_equal(fake_disk_file(host->disk, "weir-journal/reserve")->reserved_bytes, 65536);
+    assert_true(journal_next_alarm_ns(host->journal) == UINT64_MAX);
+    end(host);
+}
+
+static void the_reserve_makes_room_for_a_checkpoint_on_a_full_disk(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    config.reserve_bytes_max = 65536;
+    struct host *host = given_journal(&config);
+    host_settle(host);
+    host->disk->room_bytes = fake_disk_used(host->disk);
+    host_checkpoint(host, false);
+    assert_int_equal(host->checkpoint_rc, PORT_NO_SPACE);
+    host_run(host);
+    host_checkpoint(host, false);
+    assert_int_equal(host->checkpoint_rc, PORT_OK);
+    assert_true(is_short_of_room(host));
+    end(host);
 }
 
 static void appends_wait_at_the_limit_until_a_checkpoint_makes_room(void **state)
@@ -431,7 +528,11 @@ int main(void)
         cmocka_unit_test(a_failed_sync_fails_what_is_in_flight_and_later_and_is_never_tried_again),
         cmocka_unit_test(an_error_that_comes_one_sync_late_fails_the_later_entries_only),
         cmocka_unit_test(bytes_stay_with_the_host_until_the_write_completes_even_after_a_failure),
-        cmocka_unit_test(a_write_that_stays_short_fails_the_journal),
+        cmocka_unit_test(a_write_that_fails_once_is_written_again_in_its_place),
+        cmocka_unit_test(a_write_that_goes_on_failing_fails_the_journal),
+        cmocka_unit_test(a_write_waits_for_room_as_long_as_the_disk_is_full),
+        cmocka_unit_test(what_is_kept_in_reserve_goes_when_there_is_no_room_and_comes_back_with_it),
+        cmocka_unit_test(the_reserve_makes_room_for_a_checkpoint_on_a_full_disk),
         cmocka_unit_test(appends_wait_at_the_limit_until_a_checkpoint_makes_room),
         cmocka_unit_test(the_disk_holds_no_more_than_the_limit_however_much_is_appended),
         cmocka_unit_test(a_full_disk_makes_appends_wait_and_heals_by_itself),

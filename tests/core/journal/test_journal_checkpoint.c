@@ -372,6 +372,7 @@ static void a_failure_at_any_effect_is_never_acknowledged_away(void **state)
                     host_run(host);
                     host->now.now_ns += 1000000000;
                     host_turn(host);
+                    host_settle(host);
                     if (i % 5 == 4) { host_checkpoint(host, false); }
                 }
                 host_run(host);

@@ -167,32 +167,49 @@ static void a_round_in_flight_does_not_undo_the_one_before(void **state)
     world_free(world);
 }
 
-static void a_log_whose_cut_fails_takes_nothing_until_a_restart(void **state)
+static void a_cut_that_fails_is_made_before_the_next_round(void **state)
 {
     (void)state;
     struct world *world = given_world();
     struct plog_ref ref = world_log(world, 0, "topic", 0);
     uint64_t first = world_append(world, ref, (struct batch_ask){.value_bytes = 100});
     world_run(world);
-    world_fault(world, (struct fault){.kind = PORT_WRITE, .suffix = ".log", .times = 1, .rc = PORT_IO, .count = 50});
-    world_fault(world, (struct fault){.kind = PORT_TRUNCATE, .suffix = ".log", .times = 1, .rc = PORT_IO});
-    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100});
-    world_run(world);
-    uint64_t third = world_append(world, ref, (struct batch_ask){.value_bytes = 100});
-    world_run(world);
-    expect_failed(world, third, PLOG_STORAGE);
-    assert_true(world_view(world, ref).is_failed);
-    assert_int_equal(world_read_all(world, ref), 1);
-    world_checkpoint(world);
-    world_run(world);
-    assert_int_equal(world->states_end, PLOG_OK); /* one failed log does not hold up the journal */
     expect_synced(world, first, 0);
-    world_restart(world, CRASH_PROCESS);
-    ref = world_log(world, 0, "topic", 1);
-    uint64_t fourth = world_append(world, ref, (struct batch_ask){.value_bytes = 100, .leader_epoch = 1});
+    world_fault(world, (struct fault){.kind = PORT_WRITE, .suffix = ".log", .times = 1, .rc = PORT_IO, .count = 150});
+    world_fault(world, (struct fault){.kind = PORT_TRUNCATE, .suffix = ".log", .times = 2, .rc = PORT_IO});
+    uint64_t second = world_append(world, ref, (struct batch_ask){.value_bytes = 200});
+    world_run(world);
+    expect_failed(world, second, PLOG_STORAGE);
+    const struct node *node = &world->nodes[world_node(world, "topic-0/00000000000000000000.log")];
+    assert_true(node->size > world_view(world, ref).size_bytes); /* what it left is still there */
+    uint64_t third = world_append(world, ref, (struct batch_ask){.value_bytes = 10});
+    world_run(world);
+    expect_failed(world, third, PLOG_STORAGE); /* and is not appended to */
+    assert_false(world_view(world, ref).is_failed);
+    uint64_t fourth = world_append(world, ref, (struct batch_ask){.value_bytes = 10});
     world_run(world);
     expect_synced(world, fourth, 1);
+    assert_int_equal(node->size, world_view(world, ref).size_bytes);
     assert_int_equal(world_read_all(world, ref), 2);
+    world_restart(world, CRASH_PROCESS);
+    assert_int_equal(world_read_all(world, world_log(world, 0, "topic", 1)), 2);
+    world_free(world);
+}
+
+static void a_disk_without_room_is_told_of_once_for_each_round(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    world_fault(world, (struct fault){.kind = PORT_MAKE_DIR, .times = 1, .rc = PORT_NO_SPACE});
+    uint64_t first = world_append(world, ref, (struct batch_ask){.value_bytes = 100});
+    world_run(world);
+    expect_failed(world, first, PLOG_NO_SPACE);
+    assert_int_equal(world->full_count, 1);
+    uint64_t again = world_append(world, ref, (struct batch_ask){.value_bytes = 100});
+    world_run(world);
+    expect_synced(world, again, 0);
+    assert_int_equal(world->full_count, 1);
     world_free(world);
 }
 
@@ -494,7 +511,8 @@ int main(void)
         cmocka_unit_test(nothing_is_visible_before_the_journal_has_it),
         cmocka_unit_test(a_failed_write_leaves_the_log_as_if_it_had_not_been),
         cmocka_unit_test(a_round_in_flight_does_not_undo_the_one_before),
-        cmocka_unit_test(a_log_whose_cut_fails_takes_nothing_until_a_restart),
+        cmocka_unit_test(a_cut_that_fails_is_made_before_the_next_round),
+        cmocka_unit_test(a_disk_without_room_is_told_of_once_for_each_round),
         cmocka_unit_test(a_large_run_is_synced_in_its_segment_before_it_leaves),
         cmocka_unit_test(runs_leave_in_offset_order_though_a_later_one_is_ready_first),
         cmocka_unit_test(a_failed_sync_takes_the_disk_off_line),

@@ -570,6 +570,61 @@ static void a_deleted_log_stays_deleted_and_its_name_is_free(void **state)
     }
 }
 
+/* What the disk refuses for a while: nothing is lost, and nothing is damaged. */
+static void what_the_disk_refuses_at_recovery_is_asked_for_again(void **state)
+{
+    (void)state;
+    static const struct fault faults[] = {
+        {.kind = PORT_WRITE, .suffix = ".log", .times = 3, .rc = PORT_IO},
+        {.kind = PORT_WRITE, .suffix = ".log", .times = 3, .rc = PORT_NO_SPACE, .count = 40},
+        {.kind = PORT_OPEN, .suffix = ".log", .times = 3, .rc = PORT_IO},
+        {.kind = PORT_OPEN, .suffix = ".metadata", .times = 3, .rc = PORT_IO},
+        {.kind = PORT_READ, .suffix = ".metadata", .times = 3, .rc = PORT_IO},
+        {.kind = PORT_READ, .suffix = ".log", .times = 3, .rc = PORT_IO},
+    };
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(faults); i++) {
+        for (int is_large = 0; is_large < 2; is_large++) {
+            struct world *world = given_world();
+            struct plog_ref ref = world_log(world, 0, "topic", 0);
+            for (int n = 0; n < 3; n++) {
+                uint32_t value_bytes = is_large == 1 ? world->config.inline_bytes_max + 100 : 100;
+                (void)world_append(world, ref, (struct batch_ask){.value_bytes = value_bytes});
+                world_run(world);
+            }
+            world_crash(world, CRASH_POWER);
+            world_fault(world, faults[i]);
+            world_start(world);
+            ref = plog_find(world->plog, world_part(0));
+            assert_false(world_view(world, ref).is_damaged);
+            assert_false(world_view(world, ref).is_failed);
+            world->fault_count = 0; /* one that met nothing */
+            assert_int_equal(world->full_count > 0, faults[i].rc == PORT_NO_SPACE && is_large == 0);
+            assert_int_equal(world_read_all(world, ref), 3);
+            world_free(world);
+        }
+    }
+}
+
+static void a_run_whose_place_goes_on_failing_is_damage(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    for (int n = 0; n < 2; n++) {
+        (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100});
+        world_run(world);
+    }
+    world_crash(world, CRASH_POWER);
+    world_fault(world, (struct fault){.kind = PORT_WRITE, .suffix = ".log", .times = 1000, .rc = PORT_IO});
+    uint64_t before_ns = world->now_ns;
+    world_start(world);
+    assert_true(world->now_ns - before_ns >= PLOG_REPLAY_PATIENCE_NS);
+    ref = plog_find(world->plog, world_part(0));
+    assert_true(world_view(world, ref).is_damaged);
+    assert_int_equal(world_view(world, ref).offset_end, 2); /* nothing is given out twice */
+    world_free(world);
+}
+
 #define ANOTHERS "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA\n"
 #define OURS     "version: 0\ntopic_id: MDEyMzQ1Njc4OWFiY2RlZg\n"
 
@@ -766,6 +821,8 @@ int main(void)
         cmocka_unit_test(files_of_a_state_that_was_refused_are_not_written_over),
         cmocka_unit_test(garbage_in_the_tail_of_an_index_is_not_seen),
         cmocka_unit_test(a_deleted_log_stays_deleted_and_its_name_is_free),
+        cmocka_unit_test(what_the_disk_refuses_at_recovery_is_asked_for_again),
+        cmocka_unit_test(a_run_whose_place_goes_on_failing_is_damage),
         cmocka_unit_test(anothers_directory_is_waited_for_until_it_is_renamed),
         cmocka_unit_test(a_directory_that_nobody_takes_away_is_put_aside),
         cmocka_unit_test(a_directory_without_an_owner_is_taken_over),

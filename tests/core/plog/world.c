@@ -422,6 +422,7 @@ static void take_out(struct world *world, const struct plog_out *out)
             (struct state){.bytes = copy_of(out->block, out->size_bytes), .size = out->size_bytes};
         plog_state_taken(world->plog, &world->out);
         break;
+    case PLOG_OUT_FULL: world->full_count += 1; break;
     case PLOG_OUT_STATES_END: take_states_end(world, out->result); break;
     case PLOG_OUT_REPLAYED:
         world->is_replayed = true;

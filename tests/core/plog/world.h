@@ -97,6 +97,7 @@ struct world {
     struct state states[256], states_next[256];
     size_t state_count, state_count_next;
     bool is_capturing;
+    int full_count; /* PLOG_OUT_FULL */
     int checkpoints;
     enum plog_result states_end;
 
