@@ -1,4 +1,4 @@
-/* main.c: weir-sim: one seed, or a range of them over several processes.
+/* main.c: weir-sim: one seed, or a range of them over several processes; histories that were written before.
  *
  * Room    sim.
  *
@@ -10,10 +10,12 @@
 #include <string.h>
 
 #include "exhaust.h"
+#include "judge_file.h"
 #include "range.h"
 
 static const char *const usage =
     "usage: weir-sim --seed N | --seeds A..B | --exhaust [options]\n"
+    "       weir-sim --judge FILE...\n"
     "  --jobs J          processes for a range (1)\n"
     "  --keep-going      a range goes on after a failure\n"
     "  --set KNOB=V      a knob of the run or of the world; may be given again\n"
@@ -21,6 +23,7 @@ static const char *const usage =
     "  --history FILE    what clients asked for and were told (--seed)\n"
     "  --json            one object a line\n"
     "  --exhaust         a power cut at every effect of small workloads (seed 1, or those given)\n"
+    "  --judge FILE...   histories, of runs here or of real brokers: what they break\n"
     "  --every N         at each N-th effect only (--exhaust)\n"
     "  --only W[:E:C]    a workload, or one state as a failure names it (--exhaust)\n";
 
@@ -153,6 +156,7 @@ static int run_asked(struct asked *asked)
 int main(int argc, char **argv)
 {
     (void)setvbuf(stdout, NULL, _IOLBF, 0); /* a failure is seen when it happens */
+    if (argc >= 3 && strcmp(argv[1], "--judge") == 0) { return judge_files(argv + 2, argc - 2); }
     struct asked asked = {.range = {.jobs = 1}};
     for (int i = 1; i < argc; i++) {
         int taken = take_option(&asked, argv[i], i + 1 < argc ? argv[i + 1] : NULL);

@@ -2,12 +2,14 @@
 """The producer of test_kill9.py: idempotent, acks=all, always with records waiting; kill9_producer.py BOOTSTRAP TOPIC PARTITIONS FILE SEED.
 
 On standard input: 'state' is answered with 'state ACKNOWLEDGED UNACKNOWLEDGED'; 'finish' sends nothing new, waits until every record has
-its report, and answers likewise. FILE has a line per acknowledged record: partition, offset, number, value.
+its report, and answers likewise. FILE has, with monotonic nanoseconds, a line per record that is sent: I NANOSECONDS NUMBER PARTITION
+VALUE; and one per report: A NANOSECONDS NUMBER OFFSET, or F NANOSECONDS NUMBER CODE.
 """
 
 import random
 import sys
 import threading
+import time
 
 from confluent_kafka import Producer
 
@@ -33,14 +35,15 @@ producer = Producer({
     "socket.timeout.ms": 10000, "error_cb": fatal, "log_level": 0})
 
 
-def report(number, value):
+def report(number):
     def done(error, message):
         global acked  # pylint: disable=global-statement
         if error is not None:
             print(f"failed {number} {error}", flush=True)
+            reports.write(b"F %d %d %d\n" % (time.monotonic_ns(), number, error.code()))
             return
         acked += 1
-        reports.write(b"%d %d %d %s\n" % (message.partition(), message.offset(), number, value))
+        reports.write(b"A %d %d %d\n" % (time.monotonic_ns(), number, message.offset()))
     return done
 
 
@@ -60,7 +63,9 @@ while not finishing.is_set():
         continue
     for _ in range(100):
         record = b"%d-" % sent + dice.randbytes(dice.randrange(4, 120)).hex().encode()
-        producer.produce(topic, record, partition=dice.randrange(partitions), on_delivery=report(sent, record))
+        partition = dice.randrange(partitions)
+        reports.write(b"I %d %d %d %s\n" % (time.monotonic_ns(), sent, partition, record))
+        producer.produce(topic, record, partition=partition, on_delivery=report(sent))
         sent += 1
     producer.poll(0)
 left = producer.flush(60)
