@@ -211,7 +211,8 @@ struct journal__walk {
     uint64_t sequence; /* which one it should be */
     uint32_t life;     /* the last one's: lives never fall along the chain */
     bool is_scanning;
-    bool is_bad; /* the next group was found, and is bad in part: what is behind its header is searched */
+    bool is_bad;   /* the next group was found, and is bad in part: what is behind its header is searched */
+    bool is_wiped; /* ... and its header is gone, so that nobody is led over what was found there */
     uint64_t scan_at;
     bool has_candidate; /* the first good later group */
     struct journal__head candidate;
@@ -266,10 +267,11 @@ struct journal__load {
     uint32_t rows_read; /* 0 none, 1 the table, 2 the copy too */
     uint64_t settle_at;
     uint64_t settle_end;
-    uint64_t mark_done; /* bytes of the first group of this life */
-    bool is_settling;   /* the file at settle_at was written and is not synced yet */
-    bool is_fresh;      /* goes on in a new file */
-    bool is_cut;        /* the chain ends at a group that is bad in part: the mark goes over it first */
+    uint64_t mark_done;   /* bytes of the first group of this life */
+    uint64_t wiped_bytes; /* of that header's page */
+    bool is_settling;     /* the file at settle_at was written and is not synced yet */
+    bool is_fresh;        /* goes on in a new file */
+    bool is_cut;          /* the chain ends at a group that is bad in part: the mark goes over it first */
 };
 
 struct journal {

@@ -66,6 +66,7 @@ static void leave(struct journal__walk *walk)
 {
     walk->is_scanning = false;
     walk->is_bad = false;
+    walk->is_wiped = false;
     walk->has_candidate = false;
 }
 
@@ -393,6 +394,49 @@ static bool step_group(struct journal *journal, struct port_out *out)
     return true;
 }
 
+/* The completion of a write or sync of settling. False: the load has ended. */
+static bool is_settled_well(struct journal *journal, bool is_write)
+{
+    struct journal__load *load = &journal->load;
+    load->is_asked = false;
+    bool is_short = is_write && (load->count == 0 || load->count > journal->line_piece.size_bytes);
+    if (load->rc == PORT_OK && !is_short) { return true; }
+    journal__load_end(journal, load->rc != PORT_OK ? load->rc : PORT_IO);
+    return false;
+}
+
+/* The chain goes on inside of a bad group: its header, left by an older life, would lead the next recovery over all that is
+ * acknowledged from now on. */
+static bool wipe_header(struct journal *journal, struct port_out *out)
+{
+    struct journal__load *load = &journal->load;
+    uint64_t at = load->walk.position;
+    bool is_write = load->wiped_bytes < JOURNAL__PAGE_BYTES;
+    if (load->is_asked) {
+        if (!is_settled_well(journal, is_write)) { return false; }
+        load->wiped_bytes = is_write ? load->wiped_bytes + load->count : 0;
+        load->walk.is_wiped = !is_write;
+        journal__read_forget(journal);
+        return true;
+    }
+    if (journal__read(journal, number_of(journal, at), offset_of(journal, at), JOURNAL__PAGE_BYTES, out) == NULL) {
+        return may_go_on(journal);
+    }
+    uint64_t left_bytes = JOURNAL__PAGE_BYTES - load->wiped_bytes;
+    journal->line_piece = (struct port_piece){.kind = PORT_MEMORY, .at = journal__zeros, .size_bytes = left_bytes};
+    struct port_effect *effect = journal__emit_file(journal, is_write ? PORT_WRITE : PORT_SYNC, journal->reader.slot,
+                                                    journal__token(JOURNAL__FOR_LOAD, 0), out);
+    if (is_write) {
+        effect->position_bytes = offset_of(journal, at) + load->wiped_bytes;
+        effect->pieces = &journal->line_piece;
+        effect->piece_count = 1;
+        effect->size_bytes = left_bytes;
+    }
+    load->is_asked = true;
+    load->is_busy = true;
+    return false;
+}
+
 bool journal__replay(struct journal *journal, struct port_out *out)
 {
     struct journal__load *load = &journal->load;
@@ -404,6 +448,7 @@ bool journal__replay(struct journal *journal, struct port_out *out)
         begin_group(journal);
         return journal->state == JOURNAL__LOADING;
     }
+    if (looked == LOOKED_GAP && walk->is_bad && !walk->is_wiped) { return wipe_header(journal, out); }
     bool is_lost = looked == LOOKED_END && load->is_lost_tail;
     uint64_t position = walk->position;
     uint64_t number = number_of(journal, position);
@@ -447,17 +492,6 @@ static bool write_back(struct journal *journal, uint64_t number, uint64_t at, ui
     effect->size_bytes = bytes;
     load->is_asked = true;
     load->is_busy = true;
-    return false;
-}
-
-/* The completion of a write or sync of settling. False: the load has ended. */
-static bool is_settled_well(struct journal *journal, bool is_write)
-{
-    struct journal__load *load = &journal->load;
-    load->is_asked = false;
-    bool is_short = is_write && (load->count == 0 || load->count > journal->line_piece.size_bytes);
-    if (load->rc == PORT_OK && !is_short) { return true; }
-    journal__load_end(journal, load->rc != PORT_OK ? load->rc : PORT_IO);
     return false;
 }
 

@@ -379,6 +379,15 @@ static void a_page_that_went_back_to_what_an_older_life_wrote_is_damage_and_hide
     assert_int_equal(host->damage_count, 1);
     assert_int_equal(host->replayed_count, 3);
     assert_int_equal(host->replayed_bad_count, 0);
+    host->appended = host->acked = 10; /* and what is written from here on, too */
+    assert_true(host_append(host, 100));
+    host_run(host);
+    disk = fake_disk_crash(host->disk, FAKE_KEEP_NOTHING, 0, 0, false);
+    end(host);
+    host = given_recovered(disk, &config);
+    assert_int_equal(host->damage_count, 1);
+    assert_int_equal(host->replayed_count, 4);
+    assert_int_equal(host->replayed[3], 11);
     end(host);
 }
 
