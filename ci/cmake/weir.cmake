@@ -414,11 +414,11 @@ endfunction()
 
 # ---- fuzz ---------------------------------------------------------------------------------------------------------
 
-# weir_fuzz(NAME ROOMS ... SOURCES ...): target fuzz_NAME with LLVMFuzzerTestOneInput. With WEIR_FUZZER it is a fuzzer,
+# weir_fuzz(NAME ROOMS ... SOURCES ... [WORLD FOLDER] [LIBS ...]): target fuzz_NAME with LLVMFuzzerTestOneInput. With WEIR_FUZZER it is a fuzzer,
 # else it is linked with fuzz/replay.c (the main that runs every file of the folders named on its command line), and a
-# test with label replay runs it over fuzz/corpus/NAME and fuzz/seeds/NAME, as far as they exist.
+# test with label replay runs it over fuzz/seeds/NAME.
 function(weir_fuzz name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "ROOMS;SOURCES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "WORLD" "ROOMS;SOURCES;LIBS")
   set(program "fuzz_${name}")
   set(replay "${CMAKE_SOURCE_DIR}/fuzz/replay.c")
   if(NOT WEIR_FUZZER AND NOT EXISTS "${replay}")
@@ -432,6 +432,13 @@ function(weir_fuzz name)
   list(GET arg_ROOMS 0 first)
   weir_room_dir("${first}" first_dir)
   weir__quote_folders(${program} "${CMAKE_SOURCE_DIR}/fuzz" "${first_dir}" "${WEIR_GEN_ROOT}/${first}")
+  if(arg_WORLD) # a folder of tests, whose helpers the target uses
+    weir__quote_folders(${program} "${CMAKE_SOURCE_DIR}/${arg_WORLD}")
+  endif()
+  foreach(lib IN LISTS arg_LIBS)
+    find_library(WEIR_LIB_${lib} "${lib}" REQUIRED)
+    target_link_libraries(${program} PRIVATE "${WEIR_LIB_${lib}}")
+  endforeach()
   target_compile_definitions(${program} PRIVATE _GNU_SOURCE)
   foreach(room IN LISTS arg_ROOMS)
     weir_room_target("${room}" target)
@@ -447,16 +454,8 @@ function(weir_fuzz name)
     return()
   endif()
   target_sources(${program} PRIVATE "${replay}")
-  set(folders "")
-  foreach(sub corpus seeds)
-    if(IS_DIRECTORY "${CMAKE_SOURCE_DIR}/fuzz/${sub}/${name}")
-      list(APPEND folders "${CMAKE_SOURCE_DIR}/fuzz/${sub}/${name}")
-    endif()
-  endforeach()
-  if(folders)
-    add_test(NAME ${program} COMMAND ${program} ${folders})
-    set_tests_properties(${program} PROPERTIES LABELS replay TIMEOUT 300)
-  endif()
+  add_test(NAME ${program} COMMAND ${program} "${CMAKE_SOURCE_DIR}/fuzz/seeds/${name}") # fails when there are none
+  set_tests_properties(${program} PROPERTIES LABELS replay TIMEOUT 300)
 endfunction()
 
 function(weir_add_fuzz)

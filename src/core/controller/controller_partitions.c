@@ -32,6 +32,23 @@ static struct controller__error two_numbers(struct controller__decision *decisio
 
 /* ---- placing ------------------------------------------------------------------------------------------------------ */
 
+/* Where the replicas of a partition begin: at each broker that is up in turn, so that every partition has a leader; or, when none
+ * is, at each. */
+static uint32_t first_rank(const struct metadata *image, uint32_t start, uint32_t index)
+{
+    uint32_t brokers = metadata_brokers_count(image);
+    uint32_t up = 0;
+    for (uint32_t rank = 0; rank < brokers; rank++) { up += is_up(metadata_broker_at(image, rank)) ? 1 : 0; }
+    if (up == 0 || up == brokers) { return (start % brokers + index % brokers) % brokers; }
+    uint32_t left = (start % up + index % up) % up;
+    uint32_t rank = 0;
+    while (!is_up(metadata_broker_at(image, rank)) || left > 0) {
+        left -= is_up(metadata_broker_at(image, rank)) ? 1 : 0;
+        rank += 1;
+    }
+    return rank;
+}
+
 struct controller__error controller__place(struct controller__decision *decision, uint32_t replication, uint32_t start,
                                            uint32_t index, struct controller__replicas *replicas_out)
 {
@@ -50,7 +67,7 @@ struct controller__error controller__place(struct controller__decision *decision
         return controller__words(decision, KAFKA_ERROR_INVALID_REPLICATION_FACTOR, &message);
     }
     replicas_out->count = replication;
-    uint32_t first = (start % brokers + index % brokers) % brokers;
+    uint32_t first = first_rank(decision->image, start, index);
     for (uint32_t i = 0; i < replication; i++) {
         replicas_out->ids[i] = metadata_broker_at(decision->image, (first + i) % brokers)->id;
     }

@@ -422,29 +422,16 @@ static enum base_rc give_topic(const struct metadata *image, struct controller_c
     return BASE_MISSING;
 }
 
-/* The dynamic configs of all brokers (rank 0), then of each that is registered. */
+/* The dynamic configs of all brokers, and of each: one that is not registered now may come back. */
 static enum base_rc give_broker_config(const struct metadata *image, struct controller_cursor *cursor, uint8_t *buffer,
                                        struct controller_record *record_out)
 {
-    while (cursor->rank <= metadata_brokers_count(image)) {
-        char words[16];
-        struct base_text name;
-        base_text_init(&name, words, sizeof words);
-        if (cursor->rank > 0) { base_text_add_i64(&name, metadata_broker_at(image, cursor->rank - 1)->id); }
-        if (!cursor->is_inside) {
-            cursor->is_inside = true;
-            if (!metadata_overrides(image, METADATA_RESOURCE_BROKER, base_text_slice(&name), &cursor->override)) {
-                cursor->override.next = 0;
-            }
-        }
-        struct metadata_pair pair;
-        if (metadata_override_next(image, &cursor->override, &pair)) {
-            return give_config(buffer, METADATA_RESOURCE_BROKER, base_text_slice(&name), pair, record_out);
-        }
-        cursor->rank += 1;
-        cursor->is_inside = false;
-    }
-    return BASE_MISSING;
+    if (!cursor->is_inside) { cursor->override = metadata_broker_overrides(image); }
+    cursor->is_inside = true;
+    struct base_slice name;
+    struct metadata_pair pair;
+    if (!metadata_broker_override_next(image, &cursor->override, &name, &pair)) { return BASE_MISSING; }
+    return give_config(buffer, METADATA_RESOURCE_BROKER, name, pair, record_out);
 }
 
 static enum base_rc give_feature(const struct metadata *image, struct controller_cursor *cursor, uint8_t *buffer,

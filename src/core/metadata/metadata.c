@@ -591,6 +591,23 @@ bool metadata_override_next(const struct metadata *metadata, struct metadata_ove
     return true;
 }
 
+struct metadata_override_cursor metadata_broker_overrides(const struct metadata *metadata)
+{
+    return (struct metadata_override_cursor){.next = metadata->first_broker_override};
+}
+
+bool metadata_broker_override_next(const struct metadata *metadata, struct metadata_override_cursor *cursor,
+                                   struct base_slice *resource_name_out, struct metadata_pair *pair_out)
+{
+    if (cursor->next == 0) { return false; }
+    const struct metadata__override *override = metadata__override_at(metadata, cursor->next);
+    *resource_name_out = base_slice_of(override->resource_name, override->resource_name_bytes);
+    *pair_out = (struct metadata_pair){.name = base_slice_of(override->name, override->name_bytes),
+                                       .value = base_slice_of(override->value, override->value_bytes)};
+    cursor->next = override->next;
+    return true;
+}
+
 /* ---- comparing and checking --------------------------------------------------------------------------------------- */
 
 static bool is_same_list(const int32_t *a, uint32_t a_count, const int32_t *b, uint32_t b_count)

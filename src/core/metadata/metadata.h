@@ -298,6 +298,11 @@ bool metadata_overrides(const struct metadata *metadata, enum metadata_resource 
 MUST_USE
 bool metadata_override_next(const struct metadata *metadata, struct metadata_override_cursor *cursor,
                             struct metadata_pair *pair_out);
+/* The overrides of all brokers, registered or not, in order: from the first. */
+struct metadata_override_cursor metadata_broker_overrides(const struct metadata *metadata);
+MUST_USE
+bool metadata_broker_override_next(const struct metadata *metadata, struct metadata_override_cursor *cursor,
+                                   struct base_slice *resource_name_out, struct metadata_pair *pair_out);
 /* The node's own configuration, by number in the order given, and by name (at == NULL: not set). */
 uint32_t metadata_broker_values_count(const struct metadata *metadata);
 struct metadata_pair metadata_broker_value_at(const struct metadata *metadata, uint32_t index);

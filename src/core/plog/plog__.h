@@ -331,10 +331,11 @@ struct plog__log {
     char aside[PLOG__DIR_BYTES + 48];
     bool is_parent_synced;
     bool is_metadata_written;
-    bool is_failed; /* takes no appends until a restart */
-    bool is_damaged;
-    bool is_suspect;  /* its journal lost entries: bytes beyond what is known are kept */
-    bool is_restored; /* by recovery, and not opened yet */
+    bool is_failed;         /* takes no appends until a restart */
+    bool is_damaged;        /* as a whole; damage of a segment goes when the segment does */
+    uint32_t damaged_count; /* segments with a damaged range, doomed ones not counted */
+    bool is_suspect;        /* its journal lost entries: bytes beyond what is known are kept */
+    bool is_restored;       /* by recovery, and not opened yet */
     bool is_deleting;
     bool is_renamed;
     bool is_mark_out; /* a WATERMARK is among the outs */

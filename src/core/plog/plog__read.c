@@ -536,15 +536,18 @@ static void scan_step(struct plog *plog, struct plog__read *read, struct plog__l
         answer_damaged(plog, read);
         return;
     }
+    bool is_cut = read->position_bytes < segment->damage_to && /* its end is in a damaged range */
+                  read->position_bytes + head.size_bytes > segment->damage_from;
     if (read->kind == PLOG__READ_TIME) {
-        if (head.max_timestamp_ms >= read->timestamp_ms && head.offset_last >= log->offset_start) {
+        if (head.max_timestamp_ms >= read->timestamp_ms && head.offset_last >= log->offset_start && !is_cut) {
             found(plog, read, log, segment, &head);
         } else {
+            read->was_damaged = read->was_damaged || is_cut;
             read->position_bytes += head.size_bytes;
         }
         return;
     }
-    if (head.base_offset > read->target && read->was_damaged) {
+    if ((head.base_offset > read->target && read->was_damaged) || (head.offset_last >= read->target && is_cut)) {
         answer_damaged(plog, read);
     } else if (head.offset_last >= read->target) {
         found(plog, read, log, segment, &head);

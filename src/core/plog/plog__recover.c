@@ -297,13 +297,25 @@ static bool write_run(struct plog *plog, struct plog__log *log, struct port_out 
         return true;
     }
     enum port_rc rc;
-    switch (plog__file_get(plog, log, segment, PLOG__LOG, PORT_OPEN_WRITE | PORT_OPEN_CREATE, &log->writer, &rc, out)) {
+    uint32_t flags = PORT_OPEN_WRITE | (segment->is_named ? 0 : PORT_OPEN_CREATE);
+    switch (plog__file_get(plog, log, segment, PLOG__LOG, flags, &log->writer, &rc, out)) {
     case PLOG__WAIT: return false;
     case PLOG__FAILED:
+        if (rc == PORT_MISSING && segment->is_named) { /* removed: made again, and its name made durable, before it is used */
+            segment->is_named = false;
+            return true;
+        }
         if (try_again(plog, log, rc)) { return false; }
         lose_run(plog, log, rc); /* missing: perhaps the log is gone, further on in the journal */
         return true;
     case PLOG__GOT: break;
+    }
+    if (!segment->is_named) {
+        struct port_effect *effect = ask(plog, log, out, PORT_SYNC_DIR);
+        effect->disk = plog->config.disk;
+        effect->file = (struct port_file){0};
+        effect->path = base_slice_of(log->dir, log->dir_bytes);
+        return false;
     }
     replay->piece = (struct port_piece){.kind = PORT_MEMORY,
                                         .at = replay->bytes.at + replay->done_bytes,
@@ -559,7 +571,10 @@ void plog__replay_done(struct plog *plog, struct plog__log *log, const struct po
             replay->done_bytes += base_min_u64(count, replay->run.size_bytes - replay->done_bytes);
         }
     } else if (replay->state == PLOG__REPLAY_WRITE) {
-        if (is_failed || count == 0) {
+        bool is_name = event->done.effect == PORT_SYNC_DIR;
+        if (is_name && !is_failed) {
+            plog__segment_last(log)->is_named = true;
+        } else if (is_failed || count == 0) {
             lose_run(plog, log, is_failed ? event->done.rc : PORT_IO);
         } else {
             replay->done_bytes += base_min_u64(count, replay->bytes.size_bytes - replay->done_bytes);

@@ -87,6 +87,7 @@ void plog__segment_doom(struct plog *plog, struct plog__log *log, struct plog__s
     /* A flush that is under way counts on what it writes; it empties the tail at its end. */
     if (plog__segment_last(log) == segment && log->flush == PLOG__FLUSH_NONE) { plog__tail_reset(&log->tail); }
     log->size_bytes -= segment->size_bytes;
+    if (segment->damage_to > segment->damage_from) { log->damaged_count -= 1; }
     base_list_remove(&log->segments, &segment->link);
     base_list_push_back(&log->doomed, &segment->link);
     base_list_push_back(&plog->doomed, &segment->doom);
@@ -104,11 +105,11 @@ void plog__segment_damage(struct plog__log *log, struct plog__segment *segment, 
     if (segment->damage_from == segment->damage_to) {
         segment->damage_from = from;
         segment->damage_to = to;
+        if (!segment->is_doomed) { log->damaged_count += 1; }
     } else { /* one range a segment: what lies between two damages is not worth a list */
         segment->damage_from = base_min_u64(segment->damage_from, from);
         segment->damage_to = base_max_u64(segment->damage_to, to);
     }
-    log->is_damaged = true;
 }
 
 /* ---- syncs: one at a time for each segment ---- */

@@ -19,6 +19,7 @@ static bool is_epochs_sound(const struct plog__log *log) /* I7 */
 static bool is_segments_sound(const struct plog *plog, const struct plog__log *log) /* I8 */
 {
     uint64_t size_bytes = 0;
+    uint32_t damaged = 0;
     int64_t end = 0;
     for (const struct plog__segment *s = plog__segment_first(log); s != NULL; s = plog__segment_next(log, s)) {
         if (s->base < end || s->end < s->base || s->is_doomed || s->synced_bytes > s->size_bytes) { return false; }
@@ -29,8 +30,9 @@ static bool is_segments_sound(const struct plog *plog, const struct plog__log *l
         if (plog__log_at(plog, s->log) != log) { return false; }
         end = s->end;
         size_bytes += s->size_bytes;
+        damaged += s->damage_to > s->damage_from ? 1 : 0;
     }
-    return size_bytes == log->size_bytes && end <= log->offset_end;
+    return size_bytes == log->size_bytes && damaged == log->damaged_count && end <= log->offset_end;
 }
 
 static bool is_rounds_sound(const struct plog *plog, const struct plog__log *log)

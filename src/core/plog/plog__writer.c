@@ -423,8 +423,9 @@ static enum go create_step(struct plog *plog, struct plog__log *log, struct plog
     case PLOG__GOT: break;
     }
     if (plog__file_of(plog, &log->writer)->size_at_open > 0) {
-        if (plog->has_lost_entries || log->is_suspect ||
-            log->is_damaged) { /* nothing names these bytes, but what did may be what was lost */
+        bool is_damaged = log->is_damaged || log->damaged_count > 0;
+        if (plog->has_lost_entries || log->is_suspect || is_damaged) {
+            /* Nothing names these bytes, but what did may be what was lost. */
             log->is_damaged = true;
             plog__log_fail(plog, log);
             return GO_ON;
@@ -542,13 +543,15 @@ static enum go step(struct plog *plog, struct plog__log *log, struct port_out *o
     if (log->flush != PLOG__FLUSH_NONE) { return flush_step(plog, log, out); }
     if (log->small != PLOG__SMALL_NONE) { return small_step(plog, log, out); }
     if (log->replay.state != PLOG__REPLAY_NONE) { return plog__replay_advance(plog, log, out) ? GO_ON : STOP_HERE; }
+    bool is_captured = plog->capture.state == PLOG__CAPTURE_NEXT && plog->capture.log == plog__log_slot(plog, log) &&
+                       plog->capture.task.list != &plog->handle_waiters;
     if (log->is_failed) {
         give_up(plog, log, out);
+        if (is_captured) { plog__task_ready(plog, &plog->capture.task); }
         return STOP_HERE;
     }
     if (log->writing != PLOG__NONE) { return write_step(plog, log, out); }
-    if (plog->capture.state == PLOG__CAPTURE_NEXT && plog->capture.log == plog__log_slot(plog, log) &&
-        plog->capture.task.list != &plog->handle_waiters) {
+    if (is_captured) {
         plog__task_ready(plog, &plog->capture.task); /* it waits for this instant, and goes first */
         return STOP_HERE;
     }

@@ -120,6 +120,22 @@ static void pull(void)
     }
 }
 
+static void expect_the_snapshot_says_all(void)
+{
+    static _Alignas(16) uint8_t scratch_memory[1 << 17];
+    struct base_arena scratch;
+    base_arena_init(&scratch, scratch_memory, sizeof scratch_memory);
+    metadata_reset(desk->other);
+    struct controller_cursor cursor = {0};
+    struct controller_record record;
+    uint8_t buffer[CONTROLLER_RECORD_BYTES_MAX];
+    while (controller_snapshot_next(desk->image, &cursor, buffer, &record) == BASE_OK) {
+        assert_int_equal(controller_apply(desk->other, record.value, &scratch), BASE_OK);
+    }
+    assert_true(metadata_equal(desk->image, desk->other));
+    assert_true(metadata_is_sound(desk->other));
+}
+
 /* The log applied to an empty image gives the image; so does its snapshot. */
 static void expect_the_log_says_all(void)
 {
@@ -133,27 +149,21 @@ static void expect_the_log_says_all(void)
         at += 4 + bytes;
     }
     assert_true(metadata_equal(desk->image, desk->other));
-    metadata_reset(desk->other);
-    struct controller_cursor cursor = {0};
-    struct controller_record record;
-    uint8_t buffer[CONTROLLER_RECORD_BYTES_MAX];
-    while (controller_snapshot_next(desk->image, &cursor, buffer, &record) == BASE_OK) {
-        assert_int_equal(controller_apply(desk->other, record.value, &scratch), BASE_OK);
-    }
-    assert_true(metadata_equal(desk->image, desk->other));
-    assert_true(metadata_is_sound(desk->other));
+    expect_the_snapshot_says_all();
+}
+
+static void log_add(struct base_slice value)
+{
+    assert_true(desk->log_bytes + 4 + value.size_bytes <= LOG_BYTES);
+    base_put_u32(desk->log + desk->log_bytes, (uint32_t)value.size_bytes);
+    memcpy(desk->log + desk->log_bytes + 4, value.at, value.size_bytes);
+    desk->log_bytes += 4 + value.size_bytes;
 }
 
 static void commit(void)
 {
     assert_true(desk->has_proposal);
-    for (uint32_t i = 0; i < desk->proposal.records_count; i++) {
-        struct base_slice value = desk->proposal.records[i].value;
-        assert_true(desk->log_bytes + 4 + value.size_bytes <= LOG_BYTES);
-        base_put_u32(desk->log + desk->log_bytes, (uint32_t)value.size_bytes);
-        memcpy(desk->log + desk->log_bytes + 4, value.at, value.size_bytes);
-        desk->log_bytes += 4 + value.size_bytes;
-    }
+    for (uint32_t i = 0; i < desk->proposal.records_count; i++) { log_add(desk->proposal.records[i].value); }
     controller_committed(desk->controller);
     desk->has_proposal = false;
     expect_the_log_says_all();
@@ -1077,7 +1087,20 @@ static enum base_rc apply(uint8_t type, int16_t version, enum kafka_message kind
     kafka_writer_init(&writer, bytes + 3, sizeof bytes - 3);
     assert_int_equal(kafka_encode(kind, message, version, &writer), BASE_OK);
     base_arena_init(&scratch, scratch_memory, sizeof scratch_memory);
-    return controller_apply(desk->image, base_slice_of(bytes, 3 + writer.used_bytes), &scratch);
+    enum base_rc rc = controller_apply(desk->image, base_slice_of(bytes, 3 + writer.used_bytes), &scratch);
+    if (rc == BASE_OK) { log_add(base_slice_of(bytes, 3 + writer.used_bytes)); }
+    return rc;
+}
+
+static void a_topic_made_beside_a_fenced_broker_has_a_leader_for_every_partition(void **state)
+{
+    (void)state;
+    given_node();
+    given_broker(2);
+    struct kafka_fence_broker_record fence = {.id = 2, .epoch = metadata_broker(desk->image, 2)->epoch};
+    assert_int_equal(apply(7, 0, KAFKA_MESSAGE_FENCE_BROKER_RECORD, &fence), BASE_OK);
+    given_topic("a", 4);
+    for (int32_t i = 0; i < 4; i++) { assert_int_equal(metadata_partition(desk->image, topic("a"), i)->leader, 1); }
 }
 
 static void changes_of_partitions_and_nodes_are_applied_as_kafka_does(void **state)
@@ -1158,9 +1181,22 @@ static void damaged_records_are_refused_or_applied_but_never_more(void **state)
     }
 }
 
+static void a_snapshot_keeps_the_configs_of_a_broker_that_is_not_registered(void **state)
+{
+    (void)state;
+    given_node();
+    struct base_slice name = base_slice_text("log.retention.ms");
+    assert_int_equal(metadata_put_config(desk->image, METADATA_RESOURCE_BROKER, base_slice_text("7"), name,
+                                         base_slice_text("5")),
+                     BASE_OK);
+    expect_the_snapshot_says_all();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_topic_made_beside_a_fenced_broker_has_a_leader_for_every_partition),
+        cmocka_unit_test(a_snapshot_keeps_the_configs_of_a_broker_that_is_not_registered),
         cmocka_unit_test(a_topic_shows_only_once_its_records_are_committed),
         cmocka_unit_test(a_failed_proposal_changes_nothing_and_says_so_from_then_on),
         cmocka_unit_test(a_proposal_that_was_undone_changes_nothing_and_the_next_is_decided),

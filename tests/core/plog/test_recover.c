@@ -335,7 +335,7 @@ static void a_damaged_last_run_is_not_cut_either(void **state)
 static void a_short_or_missing_segment_below_the_line_is_damage_when_it_is_met(void **state)
 {
     (void)state;
-    for (int kind = 0; kind < 2; kind++) {
+    for (int kind = 0; kind < 3; kind++) {
         struct world *world = given_world();
         world->log_config.segment_bytes = 1000;
         struct plog_ref ref = world_log(world, 0, "topic", 0);
@@ -345,15 +345,16 @@ static void a_short_or_missing_segment_below_the_line_is_damage_when_it_is_met(v
         }
         world_stop(world);
         struct node *node = &world->nodes[world_node(world, "topic-0/00000000000000000000.log")];
-        if (kind == 0) { node->size = 400; }
+        if (kind == 0) { node->size = 400; } /* in the header of the third batch */
         if (kind == 1) { node->is_live = false; }
+        if (kind == 2) { node->size = 450; } /* in its records */
         world_restart(world, CRASH_PROCESS);
         ref = world_log(world, 0, "topic", 1);
         for (int64_t offset = 0; offset < 30; offset++) {
             uint64_t token = world_read(world, ref, offset, 150);
             world_run(world);
             enum plog_result result = world_answer(world, token)->result;
-            int64_t good_end = kind == 0 ? 2 : 0;
+            int64_t good_end = kind == 1 ? 0 : 2;
             int64_t bad_end = 5;
             if (offset < good_end || offset >= bad_end) {
                 assert_int_equal(result, PLOG_OK);
@@ -413,6 +414,53 @@ static void what_no_run_names_is_cut_before_the_next_append(void **state)
     world_free(world);
 }
 
+/* Its runs are in the journal still, and their bytes were in the file alone. */
+static void files_that_went_with_the_log_start_are_no_damage_at_the_next_start(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    world->log_config.segment_bytes = 5000;
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    for (int i = 0; i < 3; i++) {
+        (void)world_append(world, ref, (struct batch_ask){.value_bytes = 8000});
+        world_run(world);
+    }
+    uint64_t token = world->next_token++;
+    assert_int_equal(plog_move_start(world->plog, ref, token, 2, &world->out), BASE_OK);
+    world->wants_continue = true;
+    world_run(world);
+    world_alarm(world, 5000);
+    assert_int_equal(world_node(world, "topic-0/00000000000000000000.log"), -1);
+    world_restart(world, CRASH_PROCESS);
+    ref = world_log(world, 0, "topic", 0);
+    assert_false(world_view(world, ref).is_damaged);
+    assert_int_equal(world_read_all(world, ref), 1);
+    world_free(world);
+}
+
+/* The replay makes the file again from the journal's bytes: a new name, that a later run must not rely on before it is durable. */
+static void a_segment_that_a_replay_made_again_survives_the_next_power_loss(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100});
+    world_run(world);
+    world_crash(world, CRASH_POWER);
+    struct node *file = &world->nodes[world_node(world, "topic-0/00000000000000000000.log")];
+    file->is_live = file->is_durable = false;
+    world_start(world);
+    ref = world_log(world, 0, "topic", 0);
+    uint64_t token =
+        world_append(world, ref, (struct batch_ask){.value_bytes = 8000}); /* synced in its segment alone */
+    world_run(world);
+    assert_int_equal(world_answer(world, token)->result, PLOG_OK);
+    world_restart(world, CRASH_POWER);
+    ref = world_log(world, 0, "topic", 0);
+    assert_int_equal(world_read_all(world, ref), 2);
+    world_free(world);
+}
+
 static void bytes_that_lost_entries_may_have_named_are_kept(void **state)
 {
     (void)state;
@@ -437,6 +485,28 @@ static void bytes_that_lost_entries_may_have_named_are_kept(void **state)
     world_run(world);
     assert_true(world->nodes[world_node(world, "topic-0/00000000000000000000.log")].size >= size);
     assert_int_equal(world_view(world, ref).watermark, 7);
+    world_free(world);
+}
+
+static void a_log_that_fails_while_a_checkpoint_waits_for_it_does_not_hold_it_up(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100});
+    world_run(world);
+    world_crash(world, CRASH_PROCESS);
+    for (size_t i = 0; i < world->entry_count; i++) { free(world->entries[i].bytes); }
+    world->entry_count = world->entry_answered = 0; /* the journal lost what named the file that is there */
+    world->mark_damaged = true;
+    world_start(world);
+    ref = world_log(world, 0, "topic", 0);
+    uint64_t token = world_append(world, ref, (struct batch_ask){.value_bytes = 100});
+    (void)world_step(world);
+    world_checkpoint(world);
+    world_run(world);
+    assert_int_equal(world_answer(world, token)->kind, PLOG_OUT_FAILED);
+    assert_false(world->is_capturing);
     world_free(world);
 }
 
@@ -817,7 +887,10 @@ int main(void)
         cmocka_unit_test(a_short_or_missing_segment_below_the_line_is_damage_when_it_is_met),
         cmocka_unit_test(a_short_active_segment_is_left_as_it_is_and_a_new_one_is_begun),
         cmocka_unit_test(what_no_run_names_is_cut_before_the_next_append),
+        cmocka_unit_test(files_that_went_with_the_log_start_are_no_damage_at_the_next_start),
+        cmocka_unit_test(a_segment_that_a_replay_made_again_survives_the_next_power_loss),
         cmocka_unit_test(bytes_that_lost_entries_may_have_named_are_kept),
+        cmocka_unit_test(a_log_that_fails_while_a_checkpoint_waits_for_it_does_not_hold_it_up),
         cmocka_unit_test(files_of_a_state_that_was_refused_are_not_written_over),
         cmocka_unit_test(garbage_in_the_tail_of_an_index_is_not_seen),
         cmocka_unit_test(a_deleted_log_stays_deleted_and_its_name_is_free),

@@ -79,6 +79,7 @@ struct world {
     struct node nodes[NODES_MAX];
     int node_count;
     struct pending pending[4096];
+    size_t pending_end; /* none in use from here on */
     uint64_t next_order;
     struct {
         struct port_file id;
@@ -124,6 +125,7 @@ struct world {
     bool is_crashed;
     bool is_clock_held;    /* no time passes while somebody waits for it */
     bool is_recovery_open; /* world_start stops before the end of recovery */
+    bool takes_refusals;   /* a state or an entry may be refused at a start: somebody has changed them */
     bool mark_damaged;     /* at the next start the journal says that it lost entries of log 0 */
     uint64_t effects_max_seen;
 };
@@ -137,7 +139,8 @@ void world_stop(struct world *world); /* checkpoint, clean stop, start again */
 
 /* One event; false: nothing is left to do. */
 bool world_step(struct world *world);
-void world_run(struct world *world); /* until nothing is left */
+void world_run(struct world *world);    /* until nothing is left */
+void world_settle(struct world *world); /* takes what a call of the machine asked for and said */
 void world_alarm(struct world *world, uint64_t after_ms);
 void world_journal_sync(struct world *world, size_t count); /* so many more entries become durable, and are answered */
 void world_checkpoint(struct world *world);
