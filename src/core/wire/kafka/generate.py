@@ -453,9 +453,14 @@ def dictionary(schema):
     for field_tag in range(0, 8):
         words["tag_%d" % field_tag] = bytes([1, field_tag, 4])
     for message in requests(schema):
+        key = [message.api_key >> 8, message.api_key & 255]
         for version in sorted({message.versions[0], message.versions[1]}):
-            words["%s_%d" % (snake(api_name(message)), version)] = bytes(
-                [message.api_key >> 8, message.api_key & 255, 0, version])
+            words["%s_%d" % (snake(api_name(message)), version)] = bytes([*key, 0, version])
+        for kind in (0, 1):  # as fuzz_wire_decode takes them: request or response, key, version
+            words["whole_%s_%d" % (snake(api_name(message)), kind)] = bytes([kind, *key, message.versions[1]])
+    for message in schema.messages:
+        if message.kind == "metadata":
+            words["record_%s" % snake(message.name)] = bytes([1, message.api_key, message.versions[1]])
     lines = ["# " + LICENCE]
     for name, value in words.items():
         lines.append('%s="%s"' % (name, "".join("\\x%02x" % b for b in value)))
