@@ -301,7 +301,8 @@ static bool write_run(struct plog *plog, struct plog__log *log, struct port_out 
     switch (plog__file_get(plog, log, segment, PLOG__LOG, flags, &log->writer, &rc, out)) {
     case PLOG__WAIT: return false;
     case PLOG__FAILED:
-        if (rc == PORT_MISSING && segment->is_named) { /* removed: made again, and its name made durable, before it is used */
+        if (rc == PORT_MISSING &&
+            segment->is_named) { /* removed: made again, and its name made durable, before it is used */
             segment->is_named = false;
             return true;
         }
