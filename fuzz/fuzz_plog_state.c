@@ -221,7 +221,7 @@ static void recover(struct world *world)
         } else if (opcode < 3) {
             give_run(world, opcode == 2);
         } else {
-            plog_mark_damaged(world->plog, part_of(take(&world->input, 1)), &world->out);
+            plog_mark_suspect(world->plog, part_of(take(&world->input, 1)), &world->out);
             settle(world);
         }
     }

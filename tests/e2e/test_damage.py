@@ -7,6 +7,7 @@ may be cut. A disk that is full refuses writes, serves reads, and is well again 
 """
 
 import glob
+import json
 import os
 import random
 import shutil
@@ -16,7 +17,7 @@ import sys
 
 import harness
 import wire
-from harness import SEED, Broker, Skip, check, equal, until
+from harness import SEED, Broker, Skip, check, equal, until, weir
 from wire import Conn, batch, crc32c
 
 NONE, STORAGE_ERROR = 0, 56
@@ -249,6 +250,156 @@ def test_one_checkpoint_may_be_bad():
             broker.start()
             for partition, error in enumerate(errors(broker)):
                 check(error in (NONE, STORAGE_ERROR), f"{name} bad: partition {partition}: error {error}")
+
+
+# ---- weir log verify --------------------------------------------------------------------------------------------------------
+
+
+def verify(broker):
+    """The damages that 'weir log verify' names, as it says them in JSON."""
+    code, out, err = weir("log", "verify", "--data-dir", broker.data, "--json")
+    rows = [json.loads(line) for line in out.splitlines()]
+    check(rows and rows[-1]["kind"] == "summary", lambda: f"a summary at the end: {out}{err}")
+    damages = rows[:-1]
+    equal(rows[-1]["damages"], len(damages), "the number of damages")
+    equal(code, 1 if damages else 0, "the exit code of verify: " + err)
+    return damages
+
+
+def name(path, broker):
+    return os.path.relpath(path, broker.data)
+
+
+def test_verify_finds_nothing_where_nothing_is_damaged():
+    with Broker(shards=2, name="sound", settings={"log.index.interval.bytes": 100}) as broker:
+        fill(broker, records=60)
+        code, _, err = weir("log", "verify", "--data-dir", broker.data)
+        check(code == 1 and str(broker.pid) in err, lambda: f"a directory in use: exit {code}, {err}")
+        broker.kill()
+        equal(verify(broker), [], "after a kill")
+        broker.start()
+        fill(broker, topic="more", records=3)
+        with Conn(broker.host, broker.port) as conn:
+            equal(conn.delete_topic("more"), NONE, "delete more")
+        broker.stop()
+        equal(verify(broker), [], "after a clean stop")
+        broker.start()
+        broker.stop()
+        equal(verify(broker), [], "after another")
+    equal(weir("log", "verify")[0], 2, "no directory named")
+    equal(weir("log", "guess")[0], 2, "an unknown thing to do")
+    equal(weir("log", "verify", "--data-dir", "/nowhere/at/all")[0], 1, "a directory that is not there")
+
+
+def test_verify_names_a_flipped_bit_of_a_segment_and_the_rest_is_served():
+    """Payload, base offset, leader epoch, length: the last three are not covered by the batch's crc."""
+    with Broker(name="verify", settings={"log.index.interval.bytes": 100}) as broker:
+        fill(broker, records=40)
+        broker.stop()
+        path = segment(broker)
+        with open(path, "rb") as file:
+            data = file.read()
+        ats = []
+        at = 0
+        while at < len(data):
+            ats.append(at)
+            at += 12 + struct.unpack_from(">I", data, at + 8)[0]
+        equal(len(ats), 40, "a batch a record")
+        for what, place in (("payload", 70), ("base offset", 7), ("leader epoch", 15), ("length", 10), ("crc", 18)):
+            at = ats[20]
+            flip(path, at + place)
+            damages = verify(broker)
+            equal(len(damages), 1, f"{what}: damages: {damages}")
+            damage = damages[0]
+            equal((damage["file"], damage["topic"], damage["partition"]), (name(path, broker), "data", 1), what)
+            equal((damage["position"], damage["size"]), (at, ats[21] - at), f"{what}: the place")
+            equal((damage["offset_first"], damage["offset_last"]), (20, 20), f"{what}: the offsets")
+            code, out, _ = weir("log", "verify", "--data-dir", broker.data)
+            check(code == 1 and "data-1 offsets 20 to 20" in out, lambda: f"{what}: in words: {out}")
+            if what == "length":
+                broker.start()
+                equal([errors(broker, records=40)[p] for p in (0, 2)], [NONE, NONE], "the other partitions are served")
+                broker.stop()
+                with open(path, "r+b") as file:
+                    file.write(data)
+                equal([d for d in verify(broker) if "knows" not in d["what"]], [], "the bit is back")
+                return
+            flip(path, at + place)
+            equal(verify(broker), [], f"{what}: the bit is back")
+
+
+def test_verify_names_a_segment_that_is_short_or_gone():
+    with Broker(name="short") as broker:
+        fill(broker)
+        broker.stop()
+        os.truncate(segment(broker, partition=0), 100)
+        os.unlink(segment(broker, partition=2))
+        damages = {d["partition"]: d for d in verify(broker)}
+        equal(set(damages), {0, 2}, "the partitions that are damaged")
+        equal((damages[2]["offset_first"], damages[2]["offset_last"]), (0, RECORDS - 1), "what is gone")
+        equal(damages[0]["offset_last"], RECORDS - 1, "what is short")
+
+
+def test_verify_names_indexes_checkpoints_and_owners():
+    with Broker(name="small", settings={"log.index.interval.bytes": 100}) as broker:
+        fill(broker, records=150)  # so many entries that some are in the files for good
+        broker.stop()
+        folder = os.path.join(broker.data, "weir-journal")
+        places = [(segment(broker, suffix=".index"), 3), (segment(broker, suffix=".timeindex"), 7),
+                  (os.path.join(broker.data, "data-1", "partition.metadata"), 30)]
+        newest = os.path.join(folder, "checkpoint-b.wj")  # the other is of the format; an older one may have been torn
+        places += [(newest, at) for at in (20, 150, 220, 1000)]
+        for path, at in places:
+            flip(path, at)
+            damages = verify(broker)
+            equal([d["file"] for d in damages], [name(path, broker)], f"byte {at} of {name(path, broker)}: {damages}")
+            flip(path, at)
+        equal(verify(broker), [], "all bits are back")
+
+
+def test_verify_names_each_part_of_the_journal():
+    dice = random.Random(SEED)
+    with Broker(name="chain") as broker:
+        fill(broker)
+        broker.kill()
+        path = journal(broker)[-1]
+        for turn in range(30):
+            at, size = dice.choice(groups(path)[:-1])
+            place = at + (0, GROUP_HEAD, GROUP_HEAD + 92, size - 1, size - 33)[turn] if turn < 5 else at + dice.randrange(size)
+            flip(path, place)
+            damages = verify(broker)
+            check(damages, lambda place=place, at=at: f"byte {place - at} of the group at {at}: nothing was found")
+            named = [d for d in damages if d["file"] == name(path, broker) and d["position"] <= place < d["position"] + max(d["size"], 1)]
+            check(named, lambda place=place, damages=damages: f"byte {place} is not in {damages}")
+            flip(path, place)
+        equal(verify(broker), [], "all bits are back")
+
+
+def test_an_entry_of_no_known_partition_does_not_keep_the_rest_from_being_served():
+    """Both copies of a row: of which partition it was is not known. What goes on where it ended lost nothing."""
+    with Broker(name="norow") as broker:
+        fill(broker)
+        broker.kill()
+        path = journal(broker)[-1]
+        at, size = groups(path)[len(groups(path)) // 2]
+        with open(path, "rb") as file:
+            file.seek(at + 28)
+            rows, = struct.unpack(">I", file.read(4))
+        table = GROUP_HEAD + 96 * rows
+        flip(path, at + GROUP_HEAD + 40)
+        flip(path, at + size - 32 - table + GROUP_HEAD + 40)
+        check(any("not known" in d["what"] for d in verify(broker)), "verify says so")
+        for _ in range(2):
+            broker.start()
+            found = errors(broker)
+            check(set(found) <= {NONE, STORAGE_ERROR}, f"records or an error: {found}")
+            check(found.count(NONE) >= PARTITIONS - 1, f"at most the partition that was hit: {found}")
+            with Conn(broker.host, broker.port) as conn:
+                equal(conn.metadata(["data"])["data"][0], NONE, "the topic is known")
+                whole = [p for p in range(PARTITIONS) if found[p] == NONE]
+                answers = conn.produce("data", {p: batch([b"on"]) for p in whole})
+                equal({error for error, _ in answers.values()}, {NONE}, "the partitions that are whole take records")
+            broker.stop()
 
 
 # ---- a full disk ----------------------------------------------------------------------------------------------------------

@@ -283,6 +283,7 @@ struct broker {
     int64_t metadata_next; /* offset of the metadata log that is read next */
     uint64_t metadata_delta;
     bool is_loading;
+    bool is_metadata_suspect; /* it may lack records: what it does not know is not deleted */
     bool is_giving_up;
     bool is_metadata_writing;
     bool has_proposal; /* of the controller, not yet appended */

@@ -593,12 +593,12 @@ static void on_replay(struct broker *broker, const struct port_message *message,
 static void on_damage(struct broker *broker, struct base_part id, struct port_out *out)
 {
     if (!base_uuid_is_none(id.topic)) {
-        plog_mark_damaged(broker->plog, id, out);
+        plog_mark_suspect(broker->plog, id, out);
         return;
     }
     uint32_t cursor = 0;
     struct plog_ref ref;
-    while (plog_each(broker->plog, &cursor, &ref, &id)) { plog_mark_damaged(broker->plog, id, out); }
+    while (plog_each(broker->plog, &cursor, &ref, &id)) { plog_mark_suspect(broker->plog, id, out); }
 }
 
 void back_message(struct broker *broker, const struct port_message *message, struct port_out *out)

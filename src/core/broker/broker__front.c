@@ -560,7 +560,7 @@ static void on_controlled(struct broker *broker, const struct port_message *mess
 
 static void on_serve(struct broker *broker, const struct port_message *message, struct port_out *out)
 {
-    back_reconcile(broker);
+    if (message->words[12] == 0) { back_reconcile(broker); }
     broker->listeners_bound = 0;
     for (uint32_t i = 0; i < broker->config.listener_count; i++) {
         struct port_address address = broker->config.listeners[i].address;

@@ -45,7 +45,7 @@ enum message_kind {
     MSG_DAMAGE,       /* 0-2 partition; all zero: any; no answer */
     MSG_RECOVERY_END, /* -> MSG_RECOVERED */
     MSG_RECOVERED,
-    MSG_SERVE,   /* 0..: the ports bound by shard 0 -> MSG_SERVING */
+    MSG_SERVE,   /* 0..: the ports bound by shard 0, 12: logs that the metadata does not know stay (1) -> MSG_SERVING */
     MSG_SERVING, /* 0: port_rc */
     /* checkpoint */
     MSG_CHECKPOINT, /* to every back -> any number of MSG_STATE, then MSG_STATES_END */

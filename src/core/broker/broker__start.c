@@ -9,6 +9,11 @@
  */
 #include "broker__.h"
 
+#define METADATA_NAME "__cluster_metadata"
+#define METADATA_DAMAGED                                                                                           \
+    "the metadata log is damaged, and nothing else says which topics there are: 'weir log verify --data-dir DIR' " \
+    "names "                                                                                                       \
+    "the place; bring the data directory back from a copy"
 #define METADATA_READ_BYTES ((uint32_t)1 << 20)
 #define PROPOSAL_RETRY_NS   UINT64_C(10000000)  /* no memory */
 #define PROPOSAL_AGAIN_NS   UINT64_C(200000000) /* no disk */
@@ -264,7 +269,7 @@ static void listen_first(struct broker *broker, struct port_out *out)
     broker->is_loading = false;
     if (broker->is_giving_up) { return; }
     struct port_message message;
-    message_begin(&message, 0, MSG_SERVE);
+    message_begin(&message, 0, MSG_SERVE)->words[12] = broker->is_metadata_suspect;
     message_send(broker, &message, out);
 }
 
@@ -273,8 +278,9 @@ static void load_more(struct broker *broker, struct port_out *out)
     if (broker->is_giving_up) { return; }
     struct plog_view view;
     plog_view(broker->plog, broker->metadata_log, &view);
-    if (view.is_failed || view.is_damaged) {
-        give_up(broker, "the metadata log is damaged", "", out);
+    if (view.is_failed) {
+        give_up(broker, view.is_damaged ? METADATA_DAMAGED : "the metadata log can't be used: the disk failed", "",
+                out);
         return;
     }
     if (broker->metadata_next >= view.watermark) {
@@ -305,7 +311,7 @@ static void begin_loading(struct broker *broker, struct port_out *out)
         plog_view(broker->plog, known, &view);
         epoch = view.leader_epoch + 1;
     }
-    if (plog_open(broker->plog, metadata_part(), base_slice_text("__cluster_metadata"), &config, epoch,
+    if (plog_open(broker->plog, metadata_part(), base_slice_text(METADATA_NAME), &config, epoch,
                   &broker->metadata_log) != BASE_OK) {
         give_up(broker, "no memory for the metadata log", "", out);
         return;
@@ -313,6 +319,15 @@ static void begin_loading(struct broker *broker, struct port_out *out)
     plog_view(broker->plog, broker->metadata_log, &view);
     broker->metadata_next = view.offset_start;
     broker->metadata_epoch = epoch;
+    broker->is_metadata_suspect = view.is_damaged;
+    if (view.is_damaged) {
+        log_words(
+            out, PORT_ERROR,
+            "the metadata log may lack its last changes before a crash: a topic made or deleted then may not be as it "
+            "was; "
+            "partitions that it does not know stay on disk ('weir log verify --data-dir DIR' says what is damaged)",
+            "");
+    }
     load_more(broker, out);
 }
 
@@ -320,7 +335,9 @@ void metadata_read(struct broker *broker, const struct plog_out *answer, struct 
 {
     if (answer->result != PLOG_OK || answer->size_bytes == 0) {
         if (answer->block != NULL) { base_pages_give(broker->pages, answer->block); }
-        give_up(broker, "the metadata log can't be read", "", out);
+        bool is_damaged = answer->result == PLOG_DAMAGED;
+        give_up(broker, is_damaged ? METADATA_DAMAGED : "the metadata log can't be read: the disk gives errors", "",
+                out);
         return;
     }
     uint64_t token = 0;
@@ -559,6 +576,7 @@ static void registered(struct broker *broker, const struct controller_registered
     struct port_message message;
     message_begin(&message, 0, MSG_SERVE);
     for (uint32_t i = 0; i < broker->config.listener_count; i++) { message.words[i] = broker->ports[i]; }
+    message.words[12] = broker->is_metadata_suspect;
     broker->answers_due = broker->config.shards;
     for (uint32_t shard = 1; shard < broker->config.shards; shard++) {
         message.to = (uint16_t)shard;

@@ -293,8 +293,10 @@ void plog_recovery_end(struct plog *plog, struct port_out *out);
 /* The log id inside a state block: to find the shard it belongs to. */
 MUST_USE
 enum base_rc plog_state_id(struct base_slice state, struct base_part *id_out);
-/* The journal lost an entry that may have been this log's: whatever of it can't be accounted for is damage. */
-void plog_mark_damaged(struct plog *plog, struct base_part id, struct port_out *out);
+/* The journal lost entries that may have been this log's. A later run that goes on where the log ends proves that none was; else
+ * whole batches behind the end are taken in, and what stands there besides is damage. Of the metadata log the end proves nothing:
+ * it counts as damaged, though all that is known of it can be read. */
+void plog_mark_suspect(struct plog *plog, struct base_part id, struct port_out *out);
 
 /* Clean stop: takes no more work, lets what is in flight end, closes files. Checkpoint first. */
 void plog_stop(struct plog *plog, struct port_out *out);

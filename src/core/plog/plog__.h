@@ -46,6 +46,7 @@
 #define PLOG__CHUNK_BYTES       BASE_PAGE_BYTES
 #define PLOG__SEGMENT_BYTES_MAX ((uint64_t)INT32_MAX) /* positions in an index are 32 bits wide */
 #define PLOG__OWNER_BYTES       64                    /* at least partition.metadata */
+#define PLOG__ORPHANS_MAX       256u /* of a life: more than that many lost beginnings are a lost disk */
 #define PLOG__LOOSE_NOTES_MAX   256u
 #define PLOG__RETRY_NS          UINT64_C(100000000)
 #define PLOG__EFFECTS_OF_ONE    4 /* most that one advance emits */
@@ -334,7 +335,8 @@ struct plog__log {
     bool is_failed;         /* takes no appends until a restart */
     bool is_damaged;        /* as a whole; damage of a segment goes when the segment does */
     uint32_t damaged_count; /* segments with a damaged range, doomed ones not counted */
-    bool is_suspect;        /* its journal lost entries: bytes beyond what is known are kept */
+    bool is_suspect;        /* its journal may have lost entries: bytes beyond what is known are kept */
+    bool is_lost;           /* the journal lost its beginning: there are records, and nobody knows where */
     bool is_restored;       /* by recovery, and not opened yet */
     bool is_deleting;
     bool is_renamed;
@@ -501,7 +503,9 @@ struct plog {
     bool has_clock;
     int64_t wall_ahead_ms; /* wall less monotonic time at the first event */
     enum plog__life life;
-    bool is_failed;        /* the disk */
+    bool is_failed;                              /* the disk */
+    struct base_part orphans[PLOG__ORPHANS_MAX]; /* runs of them were replayed, and what made them was not */
+    uint32_t orphan_count;
     bool has_lost_entries; /* the journal has: files that nothing names may be data */
     bool is_recovery_ending;
     uint32_t scans_left;
@@ -735,6 +739,7 @@ void plog__replay_done(struct plog *plog, struct plog__log *log, const struct po
 void plog__scan_begin(struct plog *plog, struct plog__log *log);
 void plog__recovery_check(struct plog *plog);
 void plog__birth_write(struct plog__log *log);
+bool plog__is_orphan(const struct plog *plog, struct base_part id);
 
 void plog__tail_flush(struct plog *plog, struct plog__log *log, struct plog__segment *segment); /* plog__writer.c */
 

@@ -219,6 +219,9 @@ enum base_rc plog_open(struct plog *plog, struct base_part id, struct base_slice
     if (log == NULL) {
         enum base_rc rc = plog__log_make(plog, id, name, &log);
         if (rc != BASE_OK) { return rc; }
+        log->is_lost = plog__is_orphan(plog, id);
+        log->is_damaged = log->is_lost;
+        log->is_failed = log->is_lost;
     }
     log->is_restored = false;
     log->config = *config;
@@ -519,16 +522,12 @@ void plog_disk_failed(struct plog *plog, struct port_out *out)
     plog__end(plog, out);
 }
 
-void plog_mark_damaged(struct plog *plog, struct base_part id, struct port_out *out)
+void plog_mark_suspect(struct plog *plog, struct base_part id, struct port_out *out)
 {
     plog__begin(plog, out);
     plog->has_lost_entries = true;
     struct plog__log *log = plog__log_by_id(plog, id);
-    if (log != NULL) {
-        log->is_damaged = true;
-        log->is_suspect = true;
-        plog__note_mark(plog, log);
-    }
+    if (log != NULL) { log->is_suspect = true; }
     plog__end(plog, out);
 }
 

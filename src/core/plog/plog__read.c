@@ -754,6 +754,8 @@ static enum base_rc begin_read(struct plog *plog, struct plog_ref ref, enum plog
         log->reads += 1;
         if (plog->life != PLOG__SERVING) {
             answer(plog, read, PLOG_STORAGE);
+        } else if (log->is_lost) {
+            answer(plog, read, PLOG_DAMAGED);
         } else {
             plog__read_advance(plog, read, out);
         }

@@ -82,7 +82,8 @@ static void end_replay(struct plog *plog, struct plog__log *log, enum plog_resul
     if (result != PLOG_OK && result != PLOG_DAMAGED) { log->is_failed = true; }
     if (state == PLOG__REPLAY_TAIL) {
         log->was_scanned = true;
-        if (replay->is_before_run) { /* the run that has to come after the scan */
+        log->is_damaged = log->is_damaged || log->is_suspect; /* something stands there that nothing accounts for */
+        if (replay->is_before_run) {                          /* the run that has to come after the scan */
             replay->state = PLOG__REPLAY_FIRST;
             return;
         }
@@ -267,6 +268,9 @@ static bool place_run(struct plog *plog, struct plog__log *log)
         log->offset_end = run->offset_base;
         log->is_damaged = true;
     }
+    if (run->position_bytes == segment->size_bytes && run->offset_base == log->offset_end && !log->is_damaged) {
+        log->is_suspect = false; /* nothing is missing before it */
+    }
     replay->done_bytes = 0;
     replay->state = replay->bytes.size_bytes > 0 ? PLOG__REPLAY_WRITE : PLOG__REPLAY_CHECK;
     return true;
@@ -399,6 +403,12 @@ static uint64_t adopt(struct plog *plog, struct plog__log *log, struct plog__seg
     return is_all ? 0 : needs_bytes;
 }
 
+/* The file ends where the log does, so nothing is there to be kept. What the metadata log lost may never have got to its file. */
+static void clear_suspect(struct plog__log *log)
+{
+    if (!log->config.is_metadata) { log->is_suspect = false; }
+}
+
 static bool scan_tail(struct plog *plog, struct plog__log *log, struct port_out *out)
 {
     struct plog__replay *replay = &log->replay;
@@ -422,6 +432,7 @@ static bool scan_tail(struct plog *plog, struct plog__log *log, struct port_out 
     }
     uint64_t file_bytes = plog__file_of(plog, &log->writer)->size_at_open;
     if (file_bytes <= segment->size_bytes) {
+        clear_suspect(log);
         end_replay(plog, log, PLOG_OK);
         return true;
     }
@@ -460,6 +471,7 @@ static void scan_done(struct plog *plog, struct plog__log *log, uint64_t count)
     uint64_t window_bytes = replay->done_bytes;
     replay->done_bytes = 0;
     replay->needs_bytes = adopt(plog, log, segment, window_bytes, is_all);
+    if (segment->size_bytes >= file_bytes) { clear_suspect(log); }
     if (replay->needs_bytes == 0) { end_replay(plog, log, PLOG_OK); }
 }
 
@@ -585,6 +597,24 @@ void plog__replay_done(struct plog *plog, struct plog__log *log, const struct po
 
 /* ---- replay ---- */
 
+bool plog__is_orphan(const struct plog *plog, struct base_part id)
+{
+    for (uint32_t i = 0; i < plog->orphan_count; i++) {
+        if (base_part_equal(plog->orphans[i], id)) { return true; }
+    }
+    return false;
+}
+
+/* Of a log that is not there: it is gone, or the entry that made it was lost. */
+static bool note_orphan(struct plog *plog, const struct plog_run *run)
+{
+    bool is_lost = run->change != PLOG_CHANGE_GONE && run->change != PLOG_CHANGE_START;
+    if (!is_lost || plog__is_orphan(plog, run->id) || plog->orphan_count == PLOG__ORPHANS_MAX) { return is_lost; }
+    plog->orphans[plog->orphan_count] = run->id;
+    plog->orphan_count += 1;
+    return true;
+}
+
 static enum plog_result replay_change(struct plog *plog, struct plog__log *log, const struct plog_run *run)
 {
     switch (run->change) {
@@ -624,8 +654,8 @@ enum base_rc plog_replay(struct plog *plog, const struct plog_run *run, struct b
             return rc;
         }
     }
-    if (log == NULL) { /* gone, or the entry that made it was lost */
-        bool is_lost = run->change != PLOG_CHANGE_GONE && run->change != PLOG_CHANGE_START;
+    if (log == NULL) {
+        bool is_lost = note_orphan(plog, run);
         if (is_lost) { plog->has_lost_entries = true; }
         note_replayed(plog, run_token, run->id, is_lost ? PLOG_DAMAGED : PLOG_OK);
         plog__end(plog, out);
@@ -665,8 +695,10 @@ void plog_recovery_end(struct plog *plog, struct port_out *out)
         if (!base_pool_is_taken(&plog->logs, slot)) { continue; }
         struct plog__log *log = plog__log_at(plog, slot);
         const struct plog__segment *last = plog__segment_last(log);
-        if (log->is_deleting || last == NULL || last->is_sealed) { continue; }
-        if (log->config.is_page_cache || log->is_suspect) { plog__scan_begin(plog, log); }
+        if (log->is_deleting) { continue; }
+        bool has_tail = last != NULL && !last->is_sealed;
+        if (has_tail && (log->config.is_page_cache || log->is_suspect)) { plog__scan_begin(plog, log); }
+        if (!has_tail && log->is_suspect && log->config.is_metadata) { log->is_damaged = log->offset_end > 0; }
     }
     plog->scans_left -= 1;
     plog__recovery_check(plog);

@@ -379,6 +379,8 @@ static enum base_rc read_all(struct plog *plog, struct plog__log *log, struct cu
     if (rc == BASE_OK && (cursor->is_bad || cursor->left_bytes != 0 || !plog__log_is_sound(plog, log))) {
         rc = BASE_BAD;
     }
+    log->is_lost = log->is_damaged && log->offset_end == 0; /* only such a log is damaged before its first record */
+    log->is_failed = log->is_lost;
     plog__times_of_log(log);
     plog__birth_write(log);
     return rc;

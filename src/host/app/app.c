@@ -13,9 +13,10 @@ static const char usage[] =
     "  topic create NAME      make a topic; also: topic list, topic describe [NAME], topic delete NAME...\n"
     "  produce TOPIC          send each line of standard input as a record\n"
     "  consume TOPIC          print the records of a topic\n"
+    "  log verify             look for damage in a data directory that no broker uses\n"
     "  version                print the version\n"
     "\n"
-    "weir COMMAND --help says more. Commands but serve work against any Kafka broker:\n"
+    "weir COMMAND --help says more. Commands but serve and log work against any Kafka broker:\n"
     "--bootstrap HOST:PORT (127.0.0.1:9092).\n"
     "\n"
     "Exit codes: 0 done, 1 failure, 2 usage or configuration, 134 after a failed check of the program itself.\n";
@@ -44,6 +45,7 @@ static int run(struct app_args *args, const char *command, const char *words)
     if (strcmp(command, "topic") == 0) { return app_topic(args); }
     if (strcmp(command, "produce") == 0) { return app_produce(args); }
     if (strcmp(command, "consume") == 0) { return app_consume(args); }
+    if (strcmp(command, "log") == 0) { return app_log(args); }
     if (strcmp(command, "version") == 0 || strcmp(command, "--version") == 0) { return version(args, words); }
     if (strcmp(command, "help") == 0 || strcmp(command, "--help") == 0 || strcmp(command, "-h") == 0) {
         printf("%s", usage);

@@ -69,6 +69,9 @@ struct app_data_dir {
  * An exit code; what went wrong has been printed. */
 int app_data_dir_open(const char *path, int32_t node_id, const char *cluster_id, struct app_data_dir *dir_out);
 
+/* Its lock alone, for as long as this process lives. */
+int app_data_dir_lock(const char *path, int *fd_out);
+
 /* ---- memory and limits (limits.c) ---- */
 
 uint64_t app_memory_bytes(void);      /* of the machine, or of the cgroup where that is less */
@@ -92,5 +95,6 @@ int app_serve(struct app_args *args);
 int app_topic(struct app_args *args);
 int app_produce(struct app_args *args);
 int app_consume(struct app_args *args);
+int app_log(struct app_args *args); /* verify.c */
 
 #endif

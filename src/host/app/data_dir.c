@@ -54,7 +54,7 @@ static bool make_dirs(const char *path)
 }
 
 /* Kafka locks the same file in the same way, so that neither starts in the other's directory. */
-static int lock_dir(const char *path, int *fd_out)
+int app_data_dir_lock(const char *path, int *fd_out)
 {
     char name[PATH_BYTES];
     if (!join(name, path, LOCK_NAME)) { return app_error(NULL, "data directory '%s': the path is too long", path); }
@@ -234,7 +234,7 @@ int app_data_dir_open(const char *path, int32_t node_id, const char *cluster_id,
 {
     *dir_out = (struct app_data_dir){.lock_fd = -1, .node_id = node_id};
     if (!make_dirs(path)) { return app_error(NULL, "data directory '%s': can't be made: %s", path, strerror(errno)); }
-    int code = lock_dir(path, &dir_out->lock_fd);
+    int code = app_data_dir_lock(path, &dir_out->lock_fd);
     if (code != APP_DONE) { return code; }
     char name[PATH_BYTES];
     if (!join(name, path, META_NAME)) { return app_error(NULL, "data directory '%s': the path is too long", path); }

@@ -479,7 +479,7 @@ static void bytes_that_lost_entries_may_have_named_are_kept(void **state)
     world->mark_damaged = true;
     world_start(world);
     ref = world_log(world, 0, "topic", 1);
-    assert_true(world_view(world, ref).is_damaged);
+    assert_false(world_view(world, ref).is_damaged);
     assert_int_equal(world_view(world, ref).watermark, 6); /* whole batches that follow are taken in */
     (void)world_append(world, ref, (struct batch_ask){.value_bytes = 20, .leader_epoch = 1});
     world_run(world);
@@ -508,6 +508,87 @@ static void a_log_that_fails_while_a_checkpoint_waits_for_it_does_not_hold_it_up
     assert_int_equal(world_answer(world, token)->kind, PLOG_OUT_FAILED);
     assert_false(world->is_capturing);
     world_free(world);
+}
+
+static void what_stands_behind_a_log_that_lost_entries_and_is_no_batch_is_damage_and_stays(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    for (int i = 0; i < 4; i++) {
+        (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100});
+        world_run(world);
+    }
+    world_crash(world, CRASH_PROCESS);
+    free(world->entries[--world->entry_count].bytes);
+    world->entry_answered = world->entry_count;
+    world->mark_damaged = true;
+    struct node *node = &world->nodes[world_node(world, "topic-0/00000000000000000000.log")];
+    size_t size = node->size;
+    node->bytes[size - 5] ^= 1; /* of the batch that no entry names any more */
+    world_start(world);
+    ref = world_log(world, 0, "topic", 1);
+    assert_true(world_view(world, ref).is_damaged);
+    assert_int_equal(world_view(world, ref).watermark, 3);
+    uint64_t token = world_append(world, ref, (struct batch_ask){.value_bytes = 20, .leader_epoch = 1});
+    world_run(world);
+    assert_int_equal(world_answer(world, token)->result, PLOG_OK); /* in a new segment */
+    assert_int_equal(node->size, size);
+    assert_int_equal(world_read_all(world, ref), 4);
+    world_free(world);
+}
+
+static void a_log_whose_beginning_was_lost_is_damage_and_not_an_empty_log(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    for (int i = 0; i < 3; i++) {
+        (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100});
+        world_run(world);
+    }
+    size_t size = world->nodes[world_node(world, "topic-0/00000000000000000000.log")].size;
+    world_crash(world, CRASH_PROCESS);
+    assert_int_equal(world->entries[0].run.change, PLOG_CHANGE_SEGMENT);
+    world->entries_begin = 1;
+    world_start(world);
+    for (int life = 0; life < 2; life++) {
+        ref = world_log(world, 0, "topic", 1 + life);
+        assert_true(world_view(world, ref).is_failed);
+        assert_true(world_view(world, ref).is_damaged);
+        uint64_t read = world_read(world, ref, 0, 1000);
+        uint64_t append = world_append(world, ref, (struct batch_ask){.value_bytes = 10, .leader_epoch = 1 + life});
+        world_run(world);
+        assert_int_equal(world_answer(world, read)->result, PLOG_DAMAGED);
+        assert_int_equal(world_answer(world, append)->result, PLOG_STORAGE);
+        world_checkpoint(world);
+        world_run(world);
+        world_restart(world, CRASH_PROCESS);
+    }
+    assert_int_equal(world->nodes[world_node(world, "topic-0/00000000000000000000.log")].size, size);
+    world_free(world);
+}
+
+static void a_log_that_goes_on_where_it_ended_lost_no_entry(void **state)
+{
+    (void)state;
+    for (int has_later = 0; has_later < 2; has_later++) {
+        struct world *world = given_world();
+        world->log_config.is_metadata = true; /* of which its end proves nothing */
+        struct plog_ref ref = world_log(world, 0, "topic", 0);
+        for (int i = 0; i < 4; i++) {
+            (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100});
+            world_run(world);
+        }
+        world_crash(world, CRASH_POWER);
+        world->mark_damaged = true;
+        world->mark_before = has_later == 1 ? world->entry_count - 1 : 0;
+        world_start(world);
+        ref = world_log(world, 0, "topic", 1);
+        assert_int_equal(world_view(world, ref).is_damaged, has_later == 0);
+        assert_int_equal(world_read_all(world, ref), 4); /* all that is known is read */
+        world_free(world);
+    }
 }
 
 static void files_of_a_state_that_was_refused_are_not_written_over(void **state)
@@ -891,6 +972,9 @@ int main(void)
         cmocka_unit_test(a_segment_that_a_replay_made_again_survives_the_next_power_loss),
         cmocka_unit_test(bytes_that_lost_entries_may_have_named_are_kept),
         cmocka_unit_test(a_log_that_fails_while_a_checkpoint_waits_for_it_does_not_hold_it_up),
+        cmocka_unit_test(what_stands_behind_a_log_that_lost_entries_and_is_no_batch_is_damage_and_stays),
+        cmocka_unit_test(a_log_whose_beginning_was_lost_is_damage_and_not_an_empty_log),
+        cmocka_unit_test(a_log_that_goes_on_where_it_ended_lost_no_entry),
         cmocka_unit_test(files_of_a_state_that_was_refused_are_not_written_over),
         cmocka_unit_test(garbage_in_the_tail_of_an_index_is_not_seen),
         cmocka_unit_test(a_deleted_log_stays_deleted_and_its_name_is_free),

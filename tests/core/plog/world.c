@@ -717,9 +717,13 @@ void world_start(struct world *world)
         settle(world);
     }
     for (size_t i = world->entries_begin; i < world->entry_count && !world->is_crashed; i++) {
+        if (world->mark_damaged && world->mark_before > 0 && i == world->mark_before) {
+            plog_mark_suspect(world->plog, world_part(0), &world->out);
+            world->mark_damaged = false;
+        }
         replay_entry(world, &world->entries[i]);
     }
-    if (world->mark_damaged) { plog_mark_damaged(world->plog, world_part(0), &world->out); }
+    if (world->mark_damaged) { plog_mark_suspect(world->plog, world_part(0), &world->out); }
     world->mark_damaged = false;
     if (world->is_recovery_open) { return; }
     if (!world->is_crashed) {

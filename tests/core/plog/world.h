@@ -126,7 +126,8 @@ struct world {
     bool is_clock_held;    /* no time passes while somebody waits for it */
     bool is_recovery_open; /* world_start stops before the end of recovery */
     bool takes_refusals;   /* a state or an entry may be refused at a start: somebody has changed them */
-    bool mark_damaged;     /* at the next start the journal says that it lost entries of log 0 */
+    bool mark_damaged;     /* at the next start the journal says that it lost entries of log 0, ... */
+    size_t mark_before;    /* ... before this entry; 0: behind all */
     uint64_t effects_max_seen;
 };
 
