@@ -111,6 +111,9 @@ static void end_log(struct plog *plog, struct plog__log *log, enum plog_result r
     reap->state = PLOG__REAP_IDLE;
     plog__note(plog, (struct plog__note){.kind = PLOG_OUT_DELETED, .id = log->id, .result = result});
     base_list_remove(&plog->deleting, &log->reap);
+    struct plog__capture *capture = &plog->capture;
+    bool is_awaited = capture->state == PLOG__CAPTURE_NEXT && capture->log == plog__log_slot(plog, log);
+    if (is_awaited) { plog__task_ready(plog, &capture->task); } /* it waits for the log to come to rest */
     plog__log_free(plog, log);
 }
 

@@ -444,6 +444,25 @@ static void appends_of_a_deleted_log_end_as_gone(void **state)
     world_free(world);
 }
 
+/* The checkpoint waits for the log to come to rest, and the log goes. */
+static void a_checkpoint_does_not_wait_for_a_log_that_is_gone(void **state)
+{
+    (void)state;
+    for (int steps = 0; steps < 30; steps++) {
+        struct world *world = given_world();
+        struct plog_ref ref = world_log(world, 0, "topic", 0);
+        (void)world_append(world, ref, (struct batch_ask){.value_bytes = 10});
+        for (int i = 0; i < steps; i++) { (void)world_step(world); }
+        world_checkpoint(world);
+        plog_delete(world->plog, ref, &world->out);
+        world_run(world);
+        assert_int_equal(world->checkpoints, 1);
+        assert_int_equal(world->deleted, 1);
+        assert_true(plog_is_quiet(world->plog));
+        world_free(world);
+    }
+}
+
 static void an_old_leaders_append_is_refused(void **state)
 {
     (void)state;
@@ -524,6 +543,7 @@ int main(void)
         cmocka_unit_test(page_cache_logs_are_visible_when_written),
         cmocka_unit_test(page_cache_logs_are_flushed_by_messages_and_by_time),
         cmocka_unit_test(appends_of_a_deleted_log_end_as_gone),
+        cmocka_unit_test(a_checkpoint_does_not_wait_for_a_log_that_is_gone),
         cmocka_unit_test(an_old_leaders_append_is_refused),
         cmocka_unit_test(any_order_of_completions_gives_the_same_log),
         cmocka_unit_test(a_short_write_is_continued),
