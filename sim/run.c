@@ -321,6 +321,7 @@ static bool idle(struct run *run)
 static void judge(struct run *run)
 {
     judge_history(&run->history, &run->report);
+    run__judge_files(run);
     (void)is_broken(run); /* keeps what was found */
 }
 

@@ -58,6 +58,13 @@ struct run {
     bool is_ready[WORLD_SHARDS_MAX];   /* said so */
     bool has_looked[WORLD_SHARDS_MAX]; /* at its logs, since */
     bool is_recovered;
+    bool is_disk_failed, has_failed_checkpoint;
+    bool has_read; /* its journal, and said what it found */
+    enum run_claim {
+        RUN_CLAIM_ANY = 0, /* the start before ended before it could say anything of its own */
+        RUN_CLAIM_CLEAN,
+        RUN_CLAIM_NOT_CLEAN
+    } claim; /* what the next start must say of the stop before it */
     bool was_clean;
     bool is_checkpointing; /* one is being written into checkpoint_file */
     struct port_file checkpoint_file;
@@ -75,6 +82,8 @@ bool run__is_broken(struct run *run);
 /* From the drain on: everything ends, a probe succeeds, all is read, the broker stops, the history is judged. */
 void run__finish(struct run *run);
 void run__end(struct run *run);
+/* After a clean stop: the partitions' files. */
+void run__judge_files(struct run *run);
 void run__add_actors(struct run *run);
 void run__observe(struct run *run);
 void run__schedule(struct run *run);

@@ -57,8 +57,34 @@ static void note_words(struct run *run, const struct port_effect *effect)
     if (has_part(effect->path, "the disk is full: what clients produce is refused")) {
         run->result->branches[RUN_FULL_REFUSED] += 1;
     }
+    if (has_part(effect->path, "a checkpoint failed")) { run->has_failed_checkpoint = true; }
     if (!has_part(effect->path, "journal read: states=")) { return; }
     if (!has_part(effect->path, "states=0 ")) { run->result->branches[RUN_STATES_READ] += 1; }
+    run->has_read = true;
+    bool is_clean = has_part(effect->path, "the last stop was clean");
+    if (is_clean && run->claim == RUN_CLAIM_NOT_CLEAN) {
+        run__fail(run, "I18", "a start says that the stop before it was clean, and it was a crash");
+    }
+    if (!is_clean && run->claim == RUN_CLAIM_CLEAN) {
+        run__fail(run, "I18", "a start says that the stop before it was not clean, and it was");
+    }
+}
+
+/* The node is gone: was it a stop that the next start must know as clean? */
+static void note_end(struct run *run, bool is_stop)
+{
+    bool is_failed = run->is_disk_failed || run->has_failed_checkpoint;
+    bool is_near = run->states[0] >= BROKER_CHECKPOINTING; /* its last checkpoint may be there */
+    if (is_stop && run->is_recovered && !is_failed) {
+        run->claim = RUN_CLAIM_CLEAN;
+    } else if (is_stop || is_failed || is_near) {
+        run->claim = RUN_CLAIM_ANY;
+    } else if (run->has_read) {
+        run->claim = RUN_CLAIM_NOT_CLEAN;
+    } else if (run->claim == RUN_CLAIM_CLEAN) {
+        run->claim = RUN_CLAIM_ANY; /* it may have come as far as to unmake it */
+    }
+    run->has_read = run->is_disk_failed = run->has_failed_checkpoint = false;
 }
 
 static void note_disk_effect(struct run *run, uint32_t shard, const struct port_effect *effect)
@@ -165,6 +191,7 @@ static void on_step(void *context, uint32_t node, uint32_t shard, const struct p
     if (shard == 0 && view.state != run->states[0]) { note_move(run, view.state); }
     if (shard == 0 || !run->is_ready[shard]) { run->states[shard] = view.state; }
     if (view.is_disk_failed && shard == 0) { run->result->branches[RUN_DISK_FAILED] = 1; }
+    if (view.is_disk_failed) { run->is_disk_failed = true; }
     if (run->is_ready[shard] && view.state < BROKER_CLOSING) { look_at_logs(run, shard, broker); }
     if (run->is_recovered) { return; }
     for (uint32_t i = 0; i < (uint32_t)run->shape.shards; i++) {
@@ -212,6 +239,7 @@ static void on_crash(void *context, uint32_t node, enum world_crash kind)
     if (run->is_checkpointing) { run->result->branches[RUN_CRASH_IN_CHECKPOINT] += 1; }
     run->is_checkpointing = false;
     run->was_clean = false;
+    note_end(run, false);
     check_stream_crash(run->stream, kind == WORLD_POWER ? CHECK_POWER : CHECK_PROCESS);
     struct history_op op = history_op_init(HISTORY_NOTE, "", world_now(run->world));
     memcpy(op.topic, "crash", sizeof "crash");
@@ -224,6 +252,7 @@ static void on_stopped(void *context, uint32_t node)
     struct run *run = context;
     if (node != run->cast.broker) { return; }
     run->was_clean = run->is_recovered;
+    note_end(run, true);
     run->is_checkpointing = false;
     check_stream_crash(run->stream, CHECK_STOPPED);
 }

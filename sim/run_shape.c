@@ -132,6 +132,7 @@ static void make_topics(struct run *run)
         topic->is_stable = i == 0 || (is_stable && run->shape.churn == 0);
         (void)snprintf(topic->name, sizeof topic->name, "%s%" PRIu32, topic->is_stable ? "t" : "x", i); /* short */
         topic->segment_bytes = (uint32_t)run->shape.segment_bytes;
+        topic->is_stamped = draw(run, 0, 3) == 0;
         topic->partition_count = (int32_t)draw(run, 1, run->shape.partitions_max);
     }
 }

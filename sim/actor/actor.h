@@ -7,7 +7,7 @@
  * A run tells its actors what to do by messages (world_post): ACTOR_DRAIN, ACTOR_PROBE, ACTOR_CLOSE.
  *
  * WHAT A RECORD SAYS   "i=INCARNATION p=PRODUCER s=SEQUENCE;" and then bytes that follow from these three, so that each record read
- *                      can be told from every other, and a changed byte is seen.
+ *                      can be told from every other, and a changed byte is seen. Its key and its header follow from them too.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -27,6 +27,7 @@ struct actor_topic {
     uint32_t segment_bytes; /* about; 0: as large as they come */
     int32_t partition_count;
     uint32_t incarnation; /* how often its creation was asked for */
+    bool is_stamped;      /* message.timestamp.type=LogAppendTime */
     bool is_stable;       /* created once, never deleted */
     bool is_ready;        /* somebody saw it created */
 };

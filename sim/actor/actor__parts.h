@@ -18,6 +18,7 @@ struct assignment {
     uint32_t topic; /* of the cast */
     int32_t partition;
     uint32_t session; /* 0: not assigned now */
+    int64_t first;    /* the offset that the session asked for, until its first record comes; -1: none */
     bool is_wanted;
     bool has_end;
 };
@@ -49,6 +50,12 @@ struct actor {
     uint8_t *value;
     struct rude rude;
 };
+
+#define ACTOR_KEY_BYTES_MAX 24
+#define ACTOR_HEADER        "of"
+/* What goes with a record besides its value: an empty key is null. */
+void actor__key(const struct history_record *record, char key_out[ACTOR_KEY_BYTES_MAX]);
+static inline bool actor__has_header(const struct history_record *record) { return record->sequence % 3 == 1; }
 
 void actor__produce(struct actor *actor);
 void actor__produced(struct actor *actor, const struct client_result *result);

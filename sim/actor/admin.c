@@ -40,21 +40,30 @@ static struct history_op op_of(const struct actor *actor, enum history_kind kind
  * INDEX_STRIDE bytes of records, and room for an entry of the larger of the two, which takes 12. */
 #define INDEX_INTERVAL 1024
 #define INDEX_STRIDE   2560
-struct segment_configs {
-    struct kafka_create_topics_request_creatable_topic_config items[2];
+struct topic_configs {
+    struct kafka_create_topics_request_creatable_topic_config items[3];
+    int32_t count;
     char interval[12], bytes[12];
 };
 
-static void small_segments(struct segment_configs *configs, uint32_t segment_bytes)
+static void add_config(struct topic_configs *configs, const char *name, const char *value)
 {
-    for (int i = 0; i < 2; i++) { kafka_create_topics_request_creatable_topic_config_init(&configs->items[i]); }
+    struct kafka_create_topics_request_creatable_topic_config *item = &configs->items[configs->count++];
+    kafka_create_topics_request_creatable_topic_config_init(item);
+    item->name = kafka_text_words(name);
+    item->value = kafka_text_words(value);
+}
+
+static void configure(struct topic_configs *configs, const struct actor_topic *topic)
+{
+    configs->count = 0;
+    if (topic->is_stamped) { add_config(configs, "message.timestamp.type", "LogAppendTime"); }
+    if (topic->segment_bytes == 0) { return; }
     (void)snprintf(configs->interval, sizeof configs->interval, "%d", INDEX_INTERVAL); /* short */
     (void)snprintf(configs->bytes, sizeof configs->bytes, "%u",
-                   (segment_bytes / INDEX_STRIDE + 2) % 100000u * 12u); /* short */
-    configs->items[0].name = kafka_text_words("index.interval.bytes");
-    configs->items[0].value = kafka_text_words(configs->interval);
-    configs->items[1].name = kafka_text_words("segment.index.bytes");
-    configs->items[1].value = kafka_text_words(configs->bytes);
+                   (topic->segment_bytes / INDEX_STRIDE + 2) % 100000u * 12u); /* short */
+    add_config(configs, "index.interval.bytes", configs->interval);
+    add_config(configs, "segment.index.bytes", configs->bytes);
 }
 
 static bool ask_create(struct actor *actor, uint32_t at)
@@ -67,10 +76,10 @@ static bool ask_create(struct actor *actor, uint32_t at)
     wanted.name = kafka_text_words(topic->name);
     wanted.num_partitions = topic->partition_count;
     wanted.replication_factor = 1;
-    struct segment_configs configs;
-    small_segments(&configs, topic->segment_bytes);
+    struct topic_configs configs;
+    configure(&configs, topic);
     wanted.configs = configs.items;
-    wanted.configs_count = topic->segment_bytes == 0 ? 0 : 2;
+    wanted.configs_count = configs.count;
     struct kafka_create_topics_request request;
     kafka_create_topics_request_init(&request);
     request.topics = &wanted;

@@ -23,15 +23,34 @@ void actor__assign(struct actor *actor, uint32_t at, enum client_start start, in
                                        .start = start,
                                        .at = offset,
                                        .reset = CLIENT_RESET_FAIL};
+    assignment->first = start == CLIENT_FROM_OFFSET ? offset : (start == CLIENT_FROM_BEGINNING ? 0 : -1);
     assignment->session = client_assign(actor->client, &wanted) == BASE_OK ? cast->sessions : 0;
+}
+
+/* The key and the header follow from what the value says, as produce_one of producer.c makes them. */
+static bool record_is_whole(const struct rec_record *record, struct history_record *says_out)
+{
+    if (!actor_value_read(record->value.bytes, says_out)) { return false; }
+    char key[ACTOR_KEY_BYTES_MAX];
+    actor__key(says_out, key);
+    bool is_keyed = !record->key.is_null && base_slice_equal(record->key.bytes, base_slice_text(key));
+    if (record->key.is_null != (key[0] == 0) || (!record->key.is_null && !is_keyed)) { return false; }
+    if (!actor__has_header(says_out)) { return record->header_count == 0; }
+    struct base_slice headers = record->headers;
+    struct rec_header header;
+    return record->header_count == 1 && rec_header_next(&headers, &header) && !header.value.is_null &&
+           base_slice_equal(header.key, base_slice_text(ACTOR_HEADER)) &&
+           base_slice_equal(header.value.bytes, base_slice_text(key));
 }
 
 void actor__record(struct actor *actor, const struct client_result *result)
 {
     struct actor_cast *cast = actor->spec->cast;
-    const struct assignment *assignment = assignment_of(actor, result->token);
+    struct assignment *assignment = assignment_of(actor, result->token);
     if (assignment == NULL) { return; }
     struct history_op op = actor__op(actor, HISTORY_READ);
+    op.at = assignment->first > 0 ? assignment->first : 0;
+    assignment->first = -1;
     memcpy(op.topic, cast->topics[assignment->topic].name, sizeof op.topic);
     struct client_topic_view view;
     client_topic_view(actor->client, result->topic, &view);
@@ -41,7 +60,7 @@ void actor__record(struct actor *actor, const struct client_result *result)
     op.timestamp_ms = result->record.timestamp_ms;
     op.session = assignment->session;
     op.is_final = actor->spec->role == ACTOR_VERIFIER;
-    if (!actor_value_read(result->record.value.bytes, &op.record)) {
+    if (!record_is_whole(&result->record, &op.record)) {
         op.record = (struct history_record){.producer = UINT32_MAX, .sequence = 0}; /* nobody's: the judge says so */
     }
     history_once(cast->history, &op);

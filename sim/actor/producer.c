@@ -4,6 +4,8 @@
  */
 #include "actor__parts.h"
 
+#include <inttypes.h>
+
 #define WINDOW 48 /* records taken and not answered */
 
 static size_t draw_size(struct actor *actor)
@@ -13,6 +15,13 @@ static size_t draw_size(struct actor *actor)
     uint32_t bound = kind < 15 ? 200 : (kind < 19 ? 3000 : max);
     if (bound > max) { bound = max; }
     return ACTOR_VALUE_BYTES_MIN + actor__below(actor, bound);
+}
+
+void actor__key(const struct history_record *record, char key_out[ACTOR_KEY_BYTES_MAX])
+{
+    key_out[0] = 0;
+    if (record->sequence % 2 == 0) { return; }
+    (void)snprintf(key_out, ACTOR_KEY_BYTES_MAX, "k%" PRId64, record->sequence); /* short */
 }
 
 static bool produce_one(struct actor *actor, uint32_t topic_index, int32_t partition, bool is_final)
@@ -30,12 +39,19 @@ static bool produce_one(struct actor *actor, uint32_t topic_index, int32_t parti
                                         .sequence = actor->sequence};
     size_t size_bytes = draw_size(actor);
     actor_value_make(op.record, actor->value, size_bytes);
-    op.timestamp_ms = actor->wall_ms;
+    /* Most are of now, some of long before: timestamps need not rise. */
+    int64_t timestamp_ms = actor->wall_ms - (actor__below(actor, 4) == 0 ? actor__below(actor, 3000) : 0);
+    op.timestamp_ms = topic->is_stamped ? -1 : timestamp_ms; /* -1: the broker says it */
+    char key[ACTOR_KEY_BYTES_MAX];
+    actor__key(&op.record, key);
+    struct rec_header header = {.key = base_slice_text(ACTOR_HEADER), .value = rec_value_of(base_slice_text(key))};
     struct client_record record = {.token = (uint64_t)cast->history->op_count + 1,
                                    .topic = base_slice_text(topic->name),
                                    .partition = partition,
-                                   .timestamp_ms = actor->wall_ms,
-                                   .key = rec_null(),
+                                   .timestamp_ms = timestamp_ms,
+                                   .key = key[0] == 0 ? rec_null() : rec_value_of(base_slice_text(key)),
+                                   .headers = &header,
+                                   .header_count = actor__has_header(&op.record) ? 1 : 0,
                                    .value = rec_value_of(base_slice_of(actor->value, size_bytes))};
     if (client_produce(actor->client, &record) != BASE_OK) { return false; }
     (void)history_invoke(cast->history, &op); /* its number is the token less one */
@@ -97,6 +113,8 @@ void actor__produced(struct actor *actor, const struct client_result *result)
     struct history_op *op = &cast->history->ops[number];
     op->offset = result->outcome == CLIENT_ACKED ? result->offset : -1;
     op->error = result->error;
+    bool is_told = result->outcome == CLIENT_ACKED && actor->spec->acks != CLIENT_ACKS_NONE;
+    if (is_told && op->timestamp_ms < 0) { op->timestamp_ms = result->timestamp_ms; }
     if (result->outcome == CLIENT_ACKED && actor->spec->acks == CLIENT_ACKS_ALL) { cast->acknowledged += 1; }
     static const enum history_what whats[] = {HISTORY_OK, HISTORY_FAIL, HISTORY_UNKNOWN};
     history_end(cast->history, number, whats[result->outcome], actor__world_ns(actor));

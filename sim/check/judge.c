@@ -184,6 +184,14 @@ static void judge_reads_of_acknowledged(struct judge *judge)
             check_breach(judge->report, "I20", "read at " PLACE " the record " RECORD ", produced to %s-%" PRId32,
                          PLACE_OF(read), RECORD_OF(read), op->topic, op->partition);
         }
+        /* Not a second copy, by a retry. */
+        bool is_it = (op->offset < 0 || op->offset == read->offset) && !judge__may_be_deleted(judge, op);
+        if (is_it && op->timestamp_ms >= 0 && read->timestamp_ms >= 0 && op->timestamp_ms != read->timestamp_ms) {
+            check_breach(judge->report, "I20",
+                         "record " RECORD " was produced with the timestamp %" PRId64 " and is read at " PLACE
+                         " with %" PRId64,
+                         RECORD_OF(op), op->timestamp_ms, PLACE_OF(read), read->timestamp_ms);
+        }
         if (op->what == HISTORY_FAIL) {
             check_breach(judge->report, "I22", "record " RECORD " failed with %" PRId32 " and is read at " PLACE,
                          RECORD_OF(op), op->error, PLACE_OF(read));
@@ -245,6 +253,10 @@ static void judge_density(struct judge *judge)
     for (uint32_t i = 0; i < judge->history->op_count; i++) {
         const struct history_op *op = &judge->history->ops[i];
         if (op->kind != HISTORY_READ || op->session == 0) { continue; }
+        if (next[op->session] == 0 && op->at > 0 && op->offset != op->at) {
+            check_breach(judge->report, "I8", "reader %s asked for offset %" PRId64 " and met " PLACE, op->actor,
+                         op->at, PLACE_OF(op));
+        }
         if (next[op->session] != 0 && op->offset != next[op->session]) {
             check_breach(judge->report, "I8", "reader %s met " PLACE " where %" PRId64 " was next", op->actor,
                          PLACE_OF(op), next[op->session]);

@@ -49,6 +49,9 @@ void check_stream_recovered(struct check_stream *stream);
 /* The cluster said that this topic goes: its logs may. */
 void check_stream_deleting(struct check_stream *stream, struct base_uuid topic);
 
+/* How far that file was written to since the node started; 0: not at all. */
+uint64_t check_stream_written(const struct check_stream *stream, const char *path);
+
 /* A client read that offset. */
 void check_stream_read(struct check_stream *stream, struct base_part id, int64_t offset);
 bool check_stream_is_synced(const struct check_stream *stream, struct base_part id, int64_t offset);

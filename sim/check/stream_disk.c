@@ -66,6 +66,12 @@ static uint32_t find_path(const struct check_stream *stream, struct base_slice n
     return UINT32_MAX;
 }
 
+uint64_t check_stream_written(const struct check_stream *stream, const char *path)
+{
+    uint32_t at = find_path(stream, base_slice_text(path));
+    return at == UINT32_MAX ? 0 : stream->paths[at].written_end;
+}
+
 static char *copy_name(struct base_slice name)
 {
     char *copy = malloc(name.size_bytes + 1);
@@ -283,6 +289,7 @@ static void asked_write(struct check_stream *stream, const struct port_effect *e
     uint64_t size_bytes = 0;
     for (uint32_t i = 0; i < effect->piece_count; i++) { size_bytes += effect->pieces[i].size_bytes; }
     uint64_t to = effect->position_bytes + size_bytes;
+    stream->paths[path].written_end = base_max_u64(stream->paths[path].written_end, to);
     forget_poisoned(stream, path, effect->position_bytes, to);
     stream->writes = stream__grow(stream->writes, stream->write_count, &stream->write_room, sizeof *stream->writes);
     if (strstr(stream->paths[path].name == NULL ? "" : stream->paths[path].name, ".log") != NULL) {
@@ -396,6 +403,9 @@ void stream__disk_crash(struct check_stream *stream, enum check_crash crash)
 {
     stream->open_count = 0;
     stream->sync_count = 0;
+    if (crash != CHECK_STOPPED) {
+        for (uint32_t i = 0; i < stream->path_count; i++) { stream->paths[i].written_end = 0; }
+    }
     if (crash == CHECK_POWER) {
         for (uint32_t i = 0; i < stream->group_count; i++) {
             stream->groups[i].synced_bytes = stream->groups[i].to - stream->groups[i].from;

@@ -149,6 +149,27 @@ static void records_of_an_idempotent_producer_out_of_order_are_I9(void **state)
                 "I9");
 }
 
+static void a_reader_that_begins_elsewhere_than_it_asked_is_I8(void **state)
+{
+    (void)state;
+#define BEGUN(op, session, at) \
+    "20 c1 " op " ok read topic=t" ID " partition=0 record=1.1.1 session=" session " at=" at " offset=1\n"
+#define READ_WHOLE FINAL("30", "5", "0", "0") FINAL("31", "6", "1", "1") END("7", "2")
+    struct check_report report =
+        judge(CREATED ACKED("1", "0", "0") ACKED("2", "1", "1") BEGUN("3", "7", "1") READ_WHOLE);
+    assert_int_equal(report.count, 0);
+    expect_only(CREATED ACKED("1", "0", "0") ACKED("2", "1", "1") BEGUN("3", "7", "2") READ_WHOLE, "I8");
+}
+
+static void a_record_with_another_timestamp_is_I20(void **state)
+{
+    (void)state;
+    expect_only(CREATED "10 p1 1 invoke produce topic=t partition=0 acks=-1 idempotent=1 record=1.1.0 timestamp=5\n"
+                        "11 p1 1 ok produce topic=t partition=0 acks=-1 idempotent=1 record=1.1.0 timestamp=5 "
+                        "offset=0\n" FINAL("30", "2", "0", "0") END("3", "1"),
+                "I20");
+}
+
 static void a_record_that_nobody_produced_is_I20(void **state)
 {
     (void)state;
@@ -273,6 +294,8 @@ int main(void)
         cmocka_unit_test(a_duplicate_of_an_idempotent_producer_is_I9),
         cmocka_unit_test(records_of_an_idempotent_producer_out_of_order_are_I9),
         cmocka_unit_test(a_record_that_nobody_produced_is_I20),
+        cmocka_unit_test(a_record_with_another_timestamp_is_I20),
+        cmocka_unit_test(a_reader_that_begins_elsewhere_than_it_asked_is_I8),
         cmocka_unit_test(an_operation_without_an_end_is_I21),
         cmocka_unit_test(a_failure_after_the_faults_is_I21),
         cmocka_unit_test(what_nobody_answers_may_be_lost_after_the_faults),

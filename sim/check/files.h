@@ -1,0 +1,29 @@
+/* files.h: looks at a partition's files as a stop left them: I8, I15, I20.
+ *
+ * Room    sim/check. Knows Kafka's files (docs/formats): batches, .index and .timeindex. A pure function of their bytes.
+ *
+ *     I8   the offsets of a segment's batches are dense, from its name on
+ *     I15  each entry of an index names a batch that is there: its last offset and position, and the greatest timestamp up
+ *          to there; so what a lookup finds is what a scan finds
+ *     I20  each batch is whole, its crc is right, and nothing follows the last one
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef CHECK_FILES_H
+#define CHECK_FILES_H
+
+#include "base/base.h"
+#include "report.h"
+
+struct check_segment {
+    const char *name; /* "t0-1/00000000000000000000" */
+    int64_t base;
+    struct base_slice log;
+    struct base_slice index,
+        timeindex;   /* as far as the broker has written to them since it started: what a crash left may stay */
+    bool is_written; /* the log was, since: nothing is left of a crash */
+};
+
+void check_segment(struct check_report *report, const struct check_segment *segment);
+
+#endif
