@@ -8,6 +8,7 @@
 
 #include "codec/codec.h"
 #include "record/record.h"
+#include "wire/kafka/alter_configs.h"
 #include "wire/kafka/api_versions.h"
 #include "wire/kafka/create_partitions.h"
 #include "wire/kafka/create_topics.h"
@@ -316,7 +317,10 @@ static const struct {
                {"index.interval.bytes", "0"},
                {"flush.messages", "1"},
                {"compression.type", "zstd"},
-               {"retention.bytes", "1"}};
+               {"retention.bytes", "1"},
+               {"log.retention.ms", "1"},
+               {"num.partitions", "3"},
+               {"auto.create.topics.enable", "false"}};
 
 static bool fill_config(struct stream_input *input, struct base_arena *arena,
                         struct kafka_create_topics_request_creatable_topic *topic)
@@ -463,6 +467,31 @@ static bool fill_alter_configs(struct stream_input *input, struct base_arena *ar
     return true;
 }
 
+static bool fill_replace_configs(struct stream_input *input, struct base_arena *arena,
+                                 struct kafka_alter_configs_request *request)
+{
+    request->validate_only = stream_take(input, 1) >= 240;
+    request->resources_count = count_of(input);
+    request->resources = kafka_alter_configs_request_alter_configs_resource_take(arena, request->resources_count);
+    if (request->resources == NULL) { return false; }
+    for (int32_t r = 0; r < request->resources_count; r++) {
+        struct kafka_alter_configs_request_alter_configs_resource *resource = &request->resources[r];
+        uint32_t how = stream_take(input, 1);
+        resource->resource_type = how < 192 ? 2 : how < 240 ? 4 : (int8_t)odd(input);
+        resource->resource_name = how % 8 == 7 ? kafka_text_words("1") : name_of(input);
+        resource->configs_count = (int32_t)(how % 4);
+        resource->configs = kafka_alter_configs_request_alterable_config_take(arena, resource->configs_count);
+        if (resource->configs == NULL) { return false; }
+        for (int32_t i = 0; i < resource->configs_count; i++) {
+            uint32_t at = stream_take(input, 1);
+            resource->configs[i].name = kafka_text_words(configs[at % BASE_ARRAY_COUNT(configs)].name);
+            resource->configs[i].value = kafka_text_words(configs[at % BASE_ARRAY_COUNT(configs)].value);
+            if (at >= 240) { resource->configs[i].value = kafka_text_null(); }
+        }
+    }
+    return true;
+}
+
 static bool fill_describe_topic_partitions(struct stream_input *input, struct base_arena *arena,
                                            struct kafka_describe_topic_partitions_request *request)
 {
@@ -507,6 +536,7 @@ static bool fill(struct stream_input *input, const struct stream_ids *ids, struc
     case KAFKA_API_DESCRIBE_CONFIGS: return fill_describe_configs(input, arena, value);
     case KAFKA_API_CREATE_PARTITIONS: return fill_create_partitions(input, arena, value);
     case KAFKA_API_INCREMENTAL_ALTER_CONFIGS: return fill_alter_configs(input, arena, value);
+    case KAFKA_API_ALTER_CONFIGS: return fill_replace_configs(input, arena, value);
     case KAFKA_API_DESCRIBE_TOPIC_PARTITIONS: return fill_describe_topic_partitions(input, arena, value);
     case KAFKA_API_LIST_CONFIG_RESOURCES: return fill_list_config_resources(input, arena, version, value);
     case KAFKA_API_DESCRIBE_CLUSTER: {
@@ -565,7 +595,8 @@ size_t stream_request(struct stream_input *input, const struct stream_ids *ids, 
                                    KAFKA_API_INCREMENTAL_ALTER_CONFIGS,
                                    KAFKA_API_DESCRIBE_CLUSTER,
                                    KAFKA_API_DESCRIBE_TOPIC_PARTITIONS,
-                                   KAFKA_API_LIST_CONFIG_RESOURCES};
+                                   KAFKA_API_LIST_CONFIG_RESOURCES,
+                                   KAFKA_API_ALTER_CONFIGS};
     const struct kafka_api_info *info = kafka_api_info(keys[stream_take(input, 1) % BASE_ARRAY_COUNT(keys)]);
     int16_t version =
         (int16_t)(info->version_min +

@@ -290,8 +290,7 @@ def short(value, limit=400):
     return text if len(text) <= limit else text[:limit] + "..."
 
 
-def is_wanted(entry, api, path):
-    """Entry: (api, field, reason[, only_under]); a field is a path without its indexes, a trailing star takes what begins so."""
+def without_indexes(path):
     bare = []
     depth = 0
     for c in path:
@@ -299,10 +298,16 @@ def is_wanted(entry, api, path):
         if depth == 0:
             bare.append(c)
         depth -= c == "]"
-    bare = "".join(bare)
+    return "".join(bare)
+
+
+def is_wanted(entry, name, api, path):
+    """Entry: (api, field, reason[, where]); a field is a path without its indexes, a trailing star takes what begins so; where is
+    the name of a case, or a part of the path."""
+    bare = without_indexes(path)
     if entry[0] not in (api, "*"):
         return False
-    if len(entry) > 3 and entry[3] not in path + "]":
+    if len(entry) > 3 and entry[3] != name and entry[3] not in path + "]":
         return False
     return bare.startswith(entry[1][:-1]) if entry[1].endswith("*") else bare == entry[1]
 
@@ -342,8 +347,8 @@ def run_case(function, version, name, address, is_kafka):
     return talk.said, trouble
 
 
-def compare(name, weir, kafka, wanted, used, triples, show):
-    """The lines of what differs."""
+def compare(name, weir, kafka, wanted, used, triples, show, fields):
+    """The lines of what differs; counts in `fields` where."""
     lines = []
     (weir_said, weir_trouble), (kafka_said, kafka_trouble) = weir, kafka
     for who, trouble in (("Weir", weir_trouble), ("Kafka", kafka_trouble)):
@@ -359,9 +364,11 @@ def compare(name, weir, kafka, wanted, used, triples, show):
                 found.add("closed")
             triples.update((api, version_class(api, version), code) for code in found)
         for path, a, b in differences(ours, theirs):
-            entries = [i for i, entry in enumerate(wanted) if is_wanted(entry, api, path)]
+            entries = [i for i, entry in enumerate(wanted) if is_wanted(entry, name, api, path)]
             used.update(entries)
             if not entries:
+                where = f"{api} {without_indexes(path)}"
+                fields[where] = fields.get(where, 0) + 1
                 lines.append(f"step {step} {api} {version}: {path or 'the answer'}: weir {short(a, 150)}, kafka {short(b, 150)}")
     if len(weir_said) != len(kafka_said):
         lines.append(f"{len(weir_said)} steps with Weir, {len(kafka_said)} with Kafka")
@@ -413,6 +420,7 @@ def main():
     failed = 0
     used = set()
     triples = set()
+    fields = {}
     runs = [(f, api, v) for f, api, v in CASES if not args.words or any(w in f.__name__ or w == api for w in args.words)]
     try:
         if args.kafka is None:
@@ -428,13 +436,13 @@ def main():
             name = f"{run_id}-{number}"
             theirs = run_case(function, version, name, kafka_at, True)
             ours = run_case(function, version, name, weir_at, False)
-            lines = compare(function.__name__, ours, theirs, wanted, used, triples, args.show)
+            lines = compare(function.__name__, ours, theirs, wanted, used, triples, args.show, fields)
             if not ours[0] and not lines:
                 lines = ["it compared nothing"]
             if lines:
                 failed += 1
                 print(f"DIFFERS {function.__name__} ({api} {version})")
-                for line in lines[:12]:
+                for line in lines if args.show else lines[:12]:
                     print("    " + line)
         if weir is not None and weir.poll() is not None:
             failed += 1
@@ -456,6 +464,8 @@ def main():
             if i not in used:
                 failed += 1
                 print(f"FAILED: no case needs the wanted difference {entry}")
+    for where, count in sorted(fields.items()):
+        print(f"differs {count:4} x  {where}")
     by_api = {}
     for api, _, code in triples:
         by_api.setdefault(api, set()).add(code)

@@ -1,9 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where Weir's answers differ from Kafka's, and shall: (api, field, why[, only where the path has this in it])."""
+"""Where Weir's answers differ from Kafka's, and shall: (api, field, why[, the case, or what the path has in it])."""
+
+OWN = "Weir has configs of its own"
+CLUSTER_MIN_ISR = "a new Kafka writes a cluster-wide min.insync.replicas when it formats; here it is a default"
+AT_RUN_TIME = "Weir changes at run time what has an effect here at once: more than Kafka (num.partitions), or less (num.io.threads)"
 
 WANTED = [
-    ("CreateTopics", "Topics.Configs", "Weir has a topic config of its own", "[weir.durability]"),
-    ("CreateTopics", "Topics.Configs.ConfigSource",
-     "a new Kafka writes a cluster-wide min.insync.replicas when it formats; here it is a default", "[min.insync.replicas]"),
+    ("CreateTopics", "Topics.Configs", OWN, "[weir.durability]"),
+    ("CreateTopics", "Topics.Configs.ConfigSource", CLUSTER_MIN_ISR, "[min.insync.replicas]"),
     ("CreateTopics", "Topics*", "of two names that collide in one request Kafka makes both, which it refuses in two requests", "-c_d]"),
+    ("DescribeConfigs", "Results.Configs", OWN, "[weir."),
+    ("DescribeConfigs", "Results.Configs*", CLUSTER_MIN_ISR, "[min.insync.replicas]"),
+    ("DescribeConfigs", "Results.Configs.ReadOnly", AT_RUN_TIME),
+    ("DescribeConfigs", "Results.Configs*", "the old name of node.id is no longer in use here", "[broker.id]"),
+    ("DescribeConfigs", "Results.Configs*", "it has a default here", "[node.id]"),
+    ("DescribeConfigs", "Results.Configs.Default", "where data lie, where to listen and what a node is have defaults of their own here"),
+    ("IncrementalAlterConfigs", "Responses*", AT_RUN_TIME, "configs_of_brokers_that_only_one_of_the_two_changes"),
 ]

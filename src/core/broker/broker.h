@@ -29,7 +29,7 @@ struct broker;
 
 #define BROKER_LISTENERS_MAX 4
 #define BROKER_SHARDS_MAX    64
-#define BROKER_PAIRS_MAX     128
+#define BROKER_PAIRS_MAX     512
 
 struct broker_listener {
     char name[16];               /* PLAINTEXT */
@@ -38,8 +38,8 @@ struct broker_listener {
     uint16_t port_advertised;    /* 0: the one really bound */
 };
 
-/* A server property that is the default of a topic config (log.segment.bytes=...), or shown by DescribeConfigs. Borrowed for
- * as long as the broker lives. */
+/* A server property that was given: the default of a topic config (log.segment.bytes=...), and what DescribeConfigs shows. Borrowed
+ * for as long as the broker lives. */
 struct broker_pair {
     struct base_slice name;
     struct base_slice value;

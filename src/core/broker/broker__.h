@@ -185,7 +185,7 @@ struct applying {
     uint64_t token;
 };
 
-enum change_kind { CHANGE_OTHER = 0, CHANGE_PARTITION, CHANGE_CONFIG, CHANGE_TOPIC_REMOVED };
+enum change_kind { CHANGE_OTHER = 0, CHANGE_PARTITION, CHANGE_CONFIG, CHANGE_BROKER_CONFIG, CHANGE_TOPIC_REMOVED };
 struct record_change {
     enum change_kind kind;
     struct base_uuid topic;
@@ -267,6 +267,9 @@ struct broker {
     uint32_t logs_max;
     bool is_reconciling;
     uint32_t reconcile_cursor;
+    bool is_configuring;                      /* every topic anew: what all brokers have in common has changed */
+    char configured[METADATA_TOPIC_NAME_MAX]; /* the last one done, by name */
+    uint32_t configured_bytes;
     bool is_checkpoint_due;
     struct applying applying;
     struct base_arena apply_scratch;
@@ -329,7 +332,9 @@ void log_words(struct port_out *out, enum port_level level, const char *words, c
 void back_log_open(struct broker *broker, const struct metadata_topic *topic,
                    const struct metadata_partition *partition, struct port_out *out);
 void back_topic_configure(struct broker *broker, const struct metadata_topic *topic);
-void back_reconcile(struct broker *broker); /* begins to delete the logs that the image does not know */
+void back_configure_all(struct broker *broker);  /* begins to give every log its topic's configs anew */
+bool back_configure_poll(struct broker *broker); /* one topic; false: all have been done */
+void back_reconcile(struct broker *broker);      /* begins to delete the logs that the image does not know */
 void back_log_delete(struct broker *broker, struct base_part id, struct port_out *out);
 uint32_t back_op_take(struct broker *broker, enum back_op_kind kind); /* BASE_POOL_NONE: none left */
 void back_message(struct broker *broker, const struct port_message *message, struct port_out *out);
@@ -400,6 +405,9 @@ uint32_t names_sort(struct base_slice *at, uint32_t count);
 /* broker__metadata.c */
 void metadata_begin(struct broker *broker, struct request *request, struct port_out *out);
 void metadata_controlled(struct broker *broker, struct request *request, struct port_out *out);
+
+/* broker__configs.c */
+void describe_configs_begin(struct broker *broker, struct request *request, struct port_out *out);
 
 /* broker__describe.c */
 void describe_cluster_begin(struct broker *broker, struct request *request, struct port_out *out);

@@ -507,6 +507,27 @@ static bool reconcile(struct broker *broker, struct port_out *out)
     return true;
 }
 
+void back_configure_all(struct broker *broker)
+{
+    broker->is_configuring = true;
+    broker->configured_bytes = 0;
+}
+
+bool back_configure_poll(struct broker *broker)
+{
+    if (!broker->is_configuring) { return false; }
+    const struct metadata_topic *topic =
+        metadata_topic_after(broker->image, base_slice_of(broker->configured, broker->configured_bytes));
+    if (topic == NULL) {
+        broker->is_configuring = false;
+        return true;
+    }
+    memcpy(broker->configured, topic->name, topic->name_bytes);
+    broker->configured_bytes = topic->name_bytes;
+    back_topic_configure(broker, topic);
+    return true;
+}
+
 void back_reconcile(struct broker *broker)
 {
     broker->is_reconciling = true;

@@ -255,7 +255,9 @@ void metadata_begin(struct broker *broker, struct request *request, struct port_
         refuse_whole(broker, request, error, out);
         return;
     }
-    bool may_create = broker->config.is_auto_create && (request->version < 4 || asked->allow_auto_topic_creation);
+    bool is_auto_create = metadata_dynamic_number(broker->image, base_slice_text("auto.create.topics.enable"),
+                                                  broker->config.is_auto_create ? 1 : 0) != 0;
+    bool may_create = is_auto_create && (request->version < 4 || asked->allow_auto_topic_creation);
     if (!may_create || asks_for_all(request)) {
         metadata_controlled(broker, request, out);
         return;

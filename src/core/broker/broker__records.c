@@ -54,6 +54,8 @@ enum base_rc record_change(struct base_slice value, struct base_arena *scratch, 
         if (record->resource_type == METADATA_RESOURCE_TOPIC) {
             *change_out =
                 (struct record_change){.kind = CHANGE_CONFIG, .name = kafka_text_slice(record->resource_name)};
+        } else {
+            *change_out = (struct record_change){.kind = CHANGE_BROKER_CONFIG};
         }
     } else {
         const struct kafka_remove_topic_record *record = decoded;

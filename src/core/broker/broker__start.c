@@ -128,6 +128,7 @@ static void after_apply(struct broker *broker, const struct record_change *chang
         topic = metadata_topic_by_name(broker->image, change->name);
         if (topic != NULL) { back_topic_configure(broker, topic); }
         return;
+    case CHANGE_BROKER_CONFIG: back_configure_all(broker); return;
     case CHANGE_TOPIC_REMOVED:
     case CHANGE_OTHER: return;
     }
@@ -182,6 +183,7 @@ bool apply_poll(struct broker *broker, struct port_out *out)
 {
     struct applying *applying = &broker->applying;
     if (!applying->is_on) { return false; }
+    if (back_configure_poll(broker)) { return true; }
     struct rec_record record;
     if (!next_record(applying, &record)) {
         apply_end(broker, out);

@@ -1,15 +1,15 @@
-/* broker__topics.c: which apis are served; ApiVersions and DescribeConfigs; and what the controller decides: topics,
- * partitions, configs, producer ids.
+/* broker__topics.c: which apis are served; ApiVersions; and what the controller decides: topics, partitions, configs,
+ * producer ids.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "broker__.h"
 
+#include "wire/kafka/alter_configs.h"
 #include "wire/kafka/api_versions.h"
 #include "wire/kafka/create_partitions.h"
 #include "wire/kafka/create_topics.h"
 #include "wire/kafka/delete_topics.h"
-#include "wire/kafka/describe_configs.h"
 #include "wire/kafka/incremental_alter_configs.h"
 #include "wire/kafka/init_producer_id.h"
 
@@ -27,6 +27,7 @@ static const int16_t served[] = {KAFKA_API_PRODUCE,
                                  KAFKA_API_DESCRIBE_CONFIGS,
                                  KAFKA_API_CREATE_PARTITIONS,
                                  KAFKA_API_INCREMENTAL_ALTER_CONFIGS,
+                                 KAFKA_API_ALTER_CONFIGS,
                                  KAFKA_API_DESCRIBE_CLUSTER,
                                  KAFKA_API_DESCRIBE_TOPIC_PARTITIONS,
                                  KAFKA_API_LIST_CONFIG_RESOURCES};
@@ -125,31 +126,6 @@ static void answer_api_versions(struct broker *broker, struct request *request, 
     request_answer(broker, request, answer, out);
 }
 
-/* ---- DescribeConfigs -------------------------------------------------------------------------------------------------------- */
-
-#define CONFIGS_BYTES_FIRST ((size_t)32 << 10)
-#define CONFIGS_BYTES_MAX   ((size_t)64 << 20)
-
-static void answer_describe_configs(struct broker *broker, struct request *request, struct port_out *out)
-{
-    const struct kafka_describe_configs_request *asked = request->decoded;
-    for (size_t bytes = CONFIGS_BYTES_FIRST; bytes <= CONFIGS_BYTES_MAX; bytes *= 4) {
-        if (!request_reserve(broker, request, bytes)) {
-            request_starve(broker, request, RETRY_DECODE);
-            return;
-        }
-        struct kafka_describe_configs_response *answer = answer_take(request, sizeof *answer);
-        kafka_describe_configs_response_init(answer);
-        enum base_rc rc = controller_describe_configs(broker->image, broker->config.node_id, asked, request->version,
-                                                      &request->arena, answer);
-        if (rc == BASE_OK) {
-            request_answer(broker, request, answer, out);
-            return;
-        }
-    }
-    request_fail(broker, request, "it asks for more configs than one answer holds", out);
-}
-
 /* ---- what the controller decides ---------------------------------------------------------------------------------------------- */
 
 /* Room for the controller's answer: results with their configs and messages. */
@@ -174,7 +150,15 @@ static size_t control_bytes(const struct request *request)
         const struct kafka_incremental_alter_configs_request *asked = request->decoded;
         size_t bytes = each;
         for (int32_t i = 0; i < asked->resources_count; i++) { /* a list that grows is built anew, for each config */
-            bytes += 1024 + (size_t)base_max_i64(asked->resources[i].configs_count, 0) * 1024;
+            bytes += 2048 + (size_t)base_max_i64(asked->resources[i].configs_count, 0) * 1024;
+        }
+        return bytes;
+    }
+    case KAFKA_API_ALTER_CONFIGS: {
+        const struct kafka_alter_configs_request *asked = request->decoded;
+        size_t bytes = each;
+        for (int32_t i = 0; i < asked->resources_count; i++) {
+            bytes += 2048 + (size_t)base_max_i64(asked->resources[i].configs_count, 0) * 128;
         }
         return bytes;
     }
@@ -213,11 +197,12 @@ void topics_begin(struct broker *broker, struct request *request, struct port_ou
     switch (request->api_key) {
     case KAFKA_API_API_VERSIONS: answer_api_versions(broker, request, out); return;
     case KAFKA_API_METADATA: metadata_begin(broker, request, out); return;
-    case KAFKA_API_DESCRIBE_CONFIGS: answer_describe_configs(broker, request, out); return;
+    case KAFKA_API_DESCRIBE_CONFIGS: describe_configs_begin(broker, request, out); return;
     case KAFKA_API_CREATE_TOPICS: begin_control(broker, request, CONTROLLER_CREATE_TOPICS, out); return;
     case KAFKA_API_DELETE_TOPICS: begin_control(broker, request, CONTROLLER_DELETE_TOPICS, out); return;
     case KAFKA_API_CREATE_PARTITIONS: begin_control(broker, request, CONTROLLER_CREATE_PARTITIONS, out); return;
     case KAFKA_API_INCREMENTAL_ALTER_CONFIGS: begin_control(broker, request, CONTROLLER_ALTER_CONFIGS, out); return;
+    case KAFKA_API_ALTER_CONFIGS: begin_control(broker, request, CONTROLLER_REPLACE_CONFIGS, out); return;
     case KAFKA_API_DESCRIBE_CLUSTER: describe_cluster_begin(broker, request, out); return;
     case KAFKA_API_DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions_begin(broker, request, out); return;
     case KAFKA_API_LIST_CONFIG_RESOURCES: list_config_resources_begin(broker, request, out); return;

@@ -800,13 +800,12 @@ static enum base_rc apply_pair(const struct settings_list *list, const struct se
 {
     const struct settings_definition *definition = settings_find(entry->name);
     if (definition == NULL) { return BASE_OK; }
-    if (definition->use != SETTINGS_TOPIC_DEFAULT && definition->use != SETTINGS_PASSED) { return BASE_OK; }
     struct base_slice value = value_of(list, definition->name);
     for (uint32_t i = 0; i < settings->broker.pair_count; i++) {
         if (base_slice_equal(settings->pairs[i].name, entry->name)) { return BASE_OK; } /* the other layer's */
     }
     if (settings->broker.pair_count == BROKER_PAIRS_MAX) {
-        base_text_add(why, "too many topic defaults");
+        base_text_add(why, "too many properties");
         return BASE_FULL;
     }
     settings->pairs[settings->broker.pair_count] = (struct broker_pair){.name = entry->name, .value = value};

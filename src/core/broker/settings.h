@@ -135,6 +135,12 @@ uint32_t settings_count(void);
 const struct settings_definition *settings_at(uint32_t index); /* by name */
 /* NULL: no such property. weir.log.level.ROOM is found as weir.log.level. */
 const struct settings_definition *settings_find(struct base_slice name);
+/* What DescribeConfigs says of one (settings_kinds.c): nothing, as Kafka; its type in Kafka's numbers; that its value is never told;
+ * what it is, in a sentence. */
+bool settings_is_untold(const struct settings_definition *definition);
+int8_t settings_wire_type(const struct settings_definition *definition);
+bool settings_is_secret(const struct settings_definition *definition);
+const char *settings_documentation(const struct settings_definition *definition);
 /* Whether `value` is of its type, in its range, one of its choices; `why` (may be NULL) then says what it should be. */
 MUST_USE
 enum base_rc settings_check(const struct settings_definition *definition, struct base_slice value,

@@ -9,6 +9,7 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "controller/controller__room.h"
+#include "wire/kafka/alter_configs.h"
 
 #define DICE_OF_TOPIC_IDS 1u
 #define SCRATCH_BYTES     ((size_t)CONTROLLER_RECORD_BYTES_MAX * (KAFKA_ARENA_FACTOR + 2))
@@ -243,6 +244,7 @@ static const void *decide(struct controller *controller, enum controller_kind ki
     case CONTROLLER_DELETE_TOPICS: return controller__delete_topics(decision);
     case CONTROLLER_CREATE_PARTITIONS: return controller__create_partitions(decision);
     case CONTROLLER_ALTER_CONFIGS: return controller__alter_configs(decision);
+    case CONTROLLER_REPLACE_CONFIGS: return controller__replace_configs(decision);
     case CONTROLLER_INIT_PRODUCER_ID: return init_producer_id(controller, decision);
     case CONTROLLER_AUTO_CREATE: return controller__auto_create(decision);
     case CONTROLLER_REGISTER: return register_node(decision);
@@ -278,6 +280,13 @@ static void turn_into_failure(enum controller_kind kind, const void *response)
     }
     case CONTROLLER_ALTER_CONFIGS: {
         const struct kafka_incremental_alter_configs_response *it = response;
+        for (int32_t i = 0; i < it->responses_count; i++) {
+            if (it->responses[i].error_code == 0) { it->responses[i].error_code = code; }
+        }
+        return;
+    }
+    case CONTROLLER_REPLACE_CONFIGS: {
+        const struct kafka_alter_configs_response *it = response;
         for (int32_t i = 0; i < it->responses_count; i++) {
             if (it->responses[i].error_code == 0) { it->responses[i].error_code = code; }
         }

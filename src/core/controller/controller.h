@@ -39,7 +39,8 @@ enum controller_kind {                               /* request -> response, bot
                        CONTROLLER_CREATE_TOPICS = 0, /* kafka_create_topics_request -> kafka_create_topics_response */
                        CONTROLLER_DELETE_TOPICS,     /* kafka_delete_topics_request -> kafka_delete_topics_response */
                        CONTROLLER_CREATE_PARTITIONS, /* kafka_create_partitions_request -> kafka_create_partitions_response */
-                       CONTROLLER_ALTER_CONFIGS,    /* kafka_incremental_alter_configs_request -> ..._response */
+                       CONTROLLER_ALTER_CONFIGS,   /* kafka_incremental_alter_configs_request -> ..._response */
+                       CONTROLLER_REPLACE_CONFIGS, /* kafka_alter_configs_request -> kafka_alter_configs_response */
                        CONTROLLER_INIT_PRODUCER_ID, /* kafka_init_producer_id_request -> kafka_init_producer_id_response */
                        CONTROLLER_AUTO_CREATE,      /* controller_auto_create -> controller_auto_created */
                        CONTROLLER_REGISTER,         /* controller_register -> controller_registered */
@@ -145,11 +146,11 @@ enum base_rc controller_snapshot_next(const struct metadata *image, struct contr
 
 /* ---- queries ---------------------------------------------------------------------------------------------------- */
 
-/* Answers DescribeConfigs for topics and for this node. Fails BASE_FULL: the arena is too small. */
+/* Answers DescribeConfigs for topics, and says so of resources that have no configs. Those of brokers are left as they are, with
+ * their names: the caller knows them. Fails BASE_FULL: the arena is too small. */
 MUST_USE
-enum base_rc controller_describe_configs(const struct metadata *image, int32_t node_id,
-                                         const struct kafka_describe_configs_request *request, int16_t version,
-                                         struct base_arena *arena,
+enum base_rc controller_describe_configs(const struct metadata *image,
+                                         const struct kafka_describe_configs_request *request, struct base_arena *arena,
                                          struct kafka_describe_configs_response *response_out);
 
 /* 0, or Kafka's error code for a name that no topic may have, and words in `message` (NULL: none are wanted). */

@@ -95,9 +95,11 @@ const void *controller__create_topics(struct controller__decision *decision);   
 const void *controller__delete_topics(struct controller__decision *decision);     /* controller_delete.c */
 const void *controller__create_partitions(struct controller__decision *decision); /* controller_partitions.c */
 const void *controller__auto_create(struct controller__decision *decision);       /* controller_topics.c */
-const void *controller__alter_configs(struct controller__decision *decision);     /* controller_config.c */
+const void *controller__alter_configs(struct controller__decision *decision);     /* controller_alter.c */
+const void *controller__replace_configs(struct controller__decision *decision);   /* controller_alter.c */
 
 /* controller_topics.c */
+int32_t controller__partitions_default(const struct controller__decision *decision); /* num.partitions, as it is now */
 struct controller__error controller__words(struct controller__decision *decision, int16_t code,
                                            const struct base_text *text);
 bool controller__has_room(const struct controller__decision *decision, uint32_t topics, uint32_t partitions,

@@ -1,4 +1,4 @@
-/* controller_config.c: judges topic configs, decides IncrementalAlterConfigs, and answers DescribeConfigs from the image.
+/* controller_config.c: judges topic configs, and describes them from the image.
  *
  * Room    core/controller.
  * Source  codes and words are those of Kafka's ControllerConfigurationValidator, ConfigurationControlManager and ConfigHelper.
@@ -8,7 +8,6 @@
 #include "controller/controller__room.h"
 
 enum { RESOURCE_TOPIC = METADATA_RESOURCE_TOPIC, RESOURCE_BROKER = METADATA_RESOURCE_BROKER };
-enum operation { SET = 0, DELETE = 1, APPEND = 2, SUBTRACT = 3 };
 
 /* ---- judging ------------------------------------------------------------------------------------------------------ */
 
@@ -80,207 +79,6 @@ struct controller__error controller__check_settings(struct controller__decision 
     return controller__words(decision, KAFKA_ERROR_INVALID_CONFIG, &message);
 }
 
-/* ---- IncrementalAlterConfigs -------------------------------------------------------------------------------------- */
-
-typedef struct kafka_incremental_alter_configs_request_alter_configs_resource wanted_change;
-typedef struct kafka_incremental_alter_configs_request_alterable_config wanted_config;
-
-static size_t item_bytes(struct base_slice list)
-{
-    size_t i = 0;
-    while (i < list.size_bytes && list.at[i] != ',') { i += 1; }
-    return i;
-}
-
-static struct base_slice after_item(struct base_slice list, size_t bytes)
-{
-    size_t skip = bytes == list.size_bytes ? bytes : bytes + 1;
-    return base_slice_of(list.at + skip, list.size_bytes - skip);
-}
-
-static bool has_item(struct base_slice list, struct base_slice item)
-{
-    while (list.size_bytes > 0) {
-        size_t bytes = item_bytes(list);
-        if (base_slice_equal(base_slice_of(list.at, bytes), item)) { return true; }
-        list = after_item(list, bytes);
-    }
-    return false;
-}
-
-static void add_items(struct base_text *text, struct base_slice items, struct base_slice except)
-{
-    while (items.size_bytes > 0) {
-        size_t bytes = item_bytes(items);
-        struct base_slice item = base_slice_of(items.at, bytes);
-        if (!has_item(except, item)) {
-            base_text_add(text, text->used_bytes > 0 ? "," : "");
-            base_text_add_slice(text, item);
-        }
-        items = after_item(items, bytes);
-    }
-}
-
-/* The value of a list after items were appended to it or taken from it; built in the arena. */
-static struct controller__error change_list(struct controller__decision *decision, const struct metadata_topic *topic,
-                                            enum metadata_id id, const wanted_config *config,
-                                            struct controller__setting *setting)
-{
-    char words[CONTROLLER__MESSAGE_MAX];
-    struct base_text text;
-    enum metadata_source source;
-    base_text_init(&text, words, sizeof words);
-    if (metadata_definition(id)->type != METADATA_LIST) {
-        base_text_add(&text, config->config_operation == APPEND ? "Can't APPEND to key " : "Can't SUBTRACT to key ");
-        base_text_add(&text, metadata_definition(id)->name);
-        base_text_add(&text, " because its type is not LIST.");
-        return controller__words(decision, KAFKA_ERROR_INVALID_CONFIG, &text);
-    }
-    struct base_slice now = metadata_text(decision->image, topic, id, &source);
-    struct base_slice items = kafka_text_slice(config->value);
-    if (config->config_operation == APPEND) {
-        add_items(&text, now, base_slice_of("", 0));
-        add_items(&text, items, now);
-    } else {
-        add_items(&text, now, items);
-    }
-    if (text.is_cut) { return controller__error_words(KAFKA_ERROR_INVALID_CONFIG, "The list would be too long."); }
-    struct controller__error built = controller__words(decision, 0, &text); /* the arena holds the value for us */
-    setting->value = kafka_text_slice(built.message);
-    if (setting->value.at == NULL) { setting->value = base_slice_of("", 0); }
-    return controller__no_error();
-}
-
-static struct controller__error setting_of(struct controller__decision *decision, const struct metadata_topic *topic,
-                                           const wanted_config *config, struct controller__setting *setting)
-{
-    setting->name = kafka_text_slice(config->name);
-    setting->value = kafka_text_slice(config->value);
-    if (config->config_operation < SET || config->config_operation > SUBTRACT) {
-        return controller__error_words(KAFKA_ERROR_INVALID_REQUEST, "Unknown operations type");
-    }
-    if (config->config_operation == DELETE) {
-        setting->value = base_slice_of(NULL, 0);
-        return controller__no_error();
-    }
-    if (kafka_text_is_null(config->value)) {
-        char words[CONTROLLER__MESSAGE_MAX];
-        struct base_text text;
-        base_text_init(&text, words, sizeof words);
-        base_text_add(&text, "Null value not supported for : ");
-        base_text_add_slice(&text, setting->name);
-        return controller__words(decision, KAFKA_ERROR_INVALID_REQUEST, &text);
-    }
-    if (setting->value.at == NULL) { setting->value = base_slice_of("", 0); }
-    enum metadata_id id;
-    if (config->config_operation == SET || !metadata_id_of(setting->name, &id)) { return controller__no_error(); }
-    return change_list(decision, topic, id, config, setting);
-}
-
-/* Of several changes of one key: what Kafka says of it. */
-static bool has_duplicate_key(const wanted_change *wanted)
-{
-    if (wanted->configs_count > METADATA_ID_COUNT) {
-        return true;
-    } /* more than there are names: one is twice, or unknown */
-    for (int32_t i = 0; i < wanted->configs_count; i++) {
-        for (int32_t j = 0; j < i; j++) {
-            if (kafka_text_equal(wanted->configs[i].name, wanted->configs[j].name)) { return true; }
-        }
-    }
-    return false;
-}
-
-static struct controller__error alter_topic(struct controller__decision *decision, const wanted_change *wanted,
-                                            bool validate_only)
-{
-    struct controller__setting settings[METADATA_ID_COUNT] = {{.name = {.at = NULL}}};
-    const struct metadata_topic *topic =
-        metadata_topic_by_name(decision->image, kafka_text_slice(wanted->resource_name));
-    if (topic == NULL) {
-        return controller__error_words(KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION,
-                                       "This server does not host this topic-partition.");
-    }
-    if (has_duplicate_key(wanted)) {
-        return controller__error_words(KAFKA_ERROR_INVALID_REQUEST, "Error due to duplicate config keys");
-    }
-    uint32_t count = wanted->configs_count < 0 ? 0 : (uint32_t)wanted->configs_count;
-    for (uint32_t i = 0; i < count; i++) {
-        struct controller__error error = setting_of(decision, topic, &wanted->configs[i], &settings[i]);
-        if (error.code != 0) { return error; }
-    }
-    struct controller__error error = controller__check_settings(decision, topic, settings, count);
-    if (error.code != 0 || validate_only) { return error; }
-    uint32_t set_count = 0;
-    for (uint32_t i = 0; i < count; i++) { set_count += settings[i].value.at != NULL ? 1 : 0; }
-    if (!controller__has_room(decision, 0, 0, set_count)) { /* ours */
-        return controller__error_words(KAFKA_ERROR_POLICY_VIOLATION, "The cluster is at its limit of configs.");
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        struct kafka_config_record record;
-        kafka_config_record_init(&record);
-        record.resource_type = RESOURCE_TOPIC;
-        record.resource_name = wanted->resource_name;
-        record.name = kafka_text_of_slice(settings[i].name);
-        record.value = settings[i].value.at == NULL ? kafka_text_null() : kafka_text_of_slice(settings[i].value);
-        controller__propose(decision->round, 4, 0, &record);
-    }
-    decision->round->configs += set_count;
-    return error;
-}
-
-static struct controller__error alter_one(struct controller__decision *decision, const wanted_change *wanted,
-                                          bool validate_only)
-{
-    if (wanted->resource_type != RESOURCE_TOPIC) { /* ours: nothing else can be changed while the node runs */
-        return controller__error_words(KAFKA_ERROR_INVALID_REQUEST, "Only the configs of topics can be altered.");
-    }
-    struct controller__touched *touched = controller__find_touched(decision, kafka_text_slice(wanted->resource_name));
-    if (touched->count > 1) {
-        return controller__error_words(KAFKA_ERROR_INVALID_REQUEST, "Each resource must appear at most once.");
-    }
-    return alter_topic(decision, wanted, validate_only);
-}
-
-const void *controller__alter_configs(struct controller__decision *decision)
-{
-    const struct kafka_incremental_alter_configs_request *request = decision->request;
-    int32_t count = request->resources_count;
-    struct kafka_incremental_alter_configs_response *response =
-        kafka_incremental_alter_configs_response_take(decision->arena, 1);
-    struct kafka_incremental_alter_configs_response_alter_configs_resource_response *results =
-        kafka_incremental_alter_configs_response_alter_configs_resource_response_take(decision->arena,
-                                                                                      count > 0 ? count : 1);
-    if (response == NULL || results == NULL) {
-        decision->is_arena_full = true;
-        return NULL;
-    }
-    kafka_incremental_alter_configs_response_init(response);
-    response->responses = results;
-    response->responses_count = count;
-    uint64_t records = 0;
-    for (int32_t i = 0; i < count; i++) {
-        records += (uint64_t)(request->resources[i].configs_count < 0 ? 0 : request->resources[i].configs_count) + 1;
-    }
-    bool is_excessive = records > CONTROLLER_RECORDS_MAX;
-    for (int32_t i = 0; i < count && !is_excessive; i++) {
-        if (request->resources[i].resource_type != RESOURCE_TOPIC) { continue; }
-        (void)controller__touch(decision, kafka_text_slice(request->resources[i].resource_name)); /* looked up below */
-    }
-    if (decision->must_wait) { return NULL; }
-    for (int32_t i = 0; i < count && !decision->round->is_full; i++) {
-        struct controller__error error =
-            is_excessive
-                ? controller__error_words(KAFKA_ERROR_POLICY_VIOLATION, "Excessively many changes per request.")
-                : alter_one(decision, &request->resources[i], request->validate_only);
-        results[i].resource_type = request->resources[i].resource_type;
-        results[i].resource_name = request->resources[i].resource_name;
-        results[i].error_code = error.code;
-        results[i].error_message = error.message;
-    }
-    return response;
-}
-
 /* ---- DescribeConfigs ---------------------------------------------------------------------------------------------- */
 
 typedef struct kafka_describe_configs_request_describe_configs_resource described_resource;
@@ -292,7 +90,6 @@ struct description {
     const struct metadata *image;
     const struct kafka_describe_configs_request *request;
     struct base_arena *arena;
-    int32_t node_id;
 };
 
 static bool is_asked_for(const described_resource *resource, struct base_slice name)
@@ -321,6 +118,20 @@ static enum base_rc describe_synonyms(const struct description *it, const struct
     return BASE_OK;
 }
 
+static enum base_rc show_value(const struct description *it, enum metadata_id id, struct base_slice value,
+                               described_config *config)
+{
+    char words[METADATA_VALUE_MAX + 32];
+    struct base_text text;
+    base_text_init(&text, words, sizeof words);
+    metadata_show(id, value, &text);
+    uint8_t *at = base_arena_take_bytes(it->arena, text.used_bytes + 1);
+    if (at == NULL) { return BASE_FULL; }
+    memcpy(at, words, text.used_bytes);
+    config->value = kafka_text_of(at, text.used_bytes);
+    return BASE_OK;
+}
+
 static enum base_rc describe_topic(const struct description *it, const described_resource *resource,
                                    const struct metadata_topic *topic, described_result *result)
 {
@@ -336,61 +147,14 @@ static enum base_rc describe_topic(const struct description *it, const described
         enum metadata_source source;
         struct metadata_level levels[METADATA_LEVELS_MAX];
         config->name = kafka_text_words(definition->name);
-        config->value = kafka_text_of_slice(metadata_text(it->image, topic, id, &source));
+        if (show_value(it, id, metadata_text(it->image, topic, id, &source), config) != BASE_OK) { return BASE_FULL; }
         config->config_source = (int8_t)source;
         config->config_type = (int8_t)definition->type;
-        if (it->request->include_documentation) { config->documentation = kafka_text_words(definition->documentation); }
+        config->documentation =
+            it->request->include_documentation ? kafka_text_words(definition->documentation) : kafka_text_null();
         uint32_t count = metadata_levels(it->image, topic, id, levels);
         if (describe_synonyms(it, levels, count, config) != BASE_OK) { return BASE_FULL; }
         result->configs_count += 1;
-    }
-    return BASE_OK;
-}
-
-static described_config *next_config(described_result *result, struct base_slice name)
-{
-    for (int32_t i = 0; i < result->configs_count; i++) {
-        if (base_slice_equal(kafka_text_slice(result->configs[i].name), name)) { return NULL; }
-    }
-    result->configs_count += 1;
-    return &result->configs[result->configs_count - 1];
-}
-
-/* This node's configuration: what its file says, then the broker's names of topic configs that are at their default. */
-static enum base_rc describe_node(const struct description *it, const described_resource *resource,
-                                  described_result *result)
-{
-    uint32_t values = metadata_broker_values_count(it->image);
-    uint32_t most = values + METADATA_ID_COUNT;
-    result->configs = kafka_describe_configs_response_describe_configs_resource_result_take(it->arena, (int32_t)most);
-    if (result->configs == NULL) { return BASE_FULL; }
-    for (uint32_t i = 0; i < values; i++) {
-        struct metadata_pair pair = metadata_broker_value_at(it->image, i);
-        if (!is_asked_for(resource, pair.name)) { continue; }
-        described_config *config = next_config(result, pair.name);
-        if (config == NULL) { continue; }
-        struct metadata_level level = {.name = pair.name, .value = pair.value, .source = METADATA_SOURCE_STATIC};
-        config->name = kafka_text_of_slice(pair.name);
-        config->value = kafka_text_of_slice(pair.value);
-        config->read_only = true;
-        config->config_source = METADATA_SOURCE_STATIC;
-        config->config_type = METADATA_STRING;
-        if (describe_synonyms(it, &level, 1, config) != BASE_OK) { return BASE_FULL; }
-    }
-    for (unsigned i = 0; i < METADATA_ID_COUNT; i++) {
-        const struct metadata_definition *definition = metadata_definition((enum metadata_id)i);
-        struct metadata_level levels[METADATA_LEVELS_MAX];
-        uint32_t count = metadata_levels(it->image, NULL, (enum metadata_id)i, levels);
-        if (count == 0 || !is_asked_for(resource, levels[count - 1].name)) { continue; }
-        described_config *config = next_config(result, levels[count - 1].name); /* the last is the default */
-        if (config == NULL) { continue; }
-        config->name = kafka_text_of_slice(levels[count - 1].name);
-        config->value = kafka_text_of_slice(levels[count - 1].value);
-        config->read_only = true;
-        config->config_source = METADATA_SOURCE_DEFAULT;
-        config->config_type = (int8_t)definition->type;
-        if (it->request->include_documentation) { config->documentation = kafka_text_words(definition->documentation); }
-        if (describe_synonyms(it, &levels[count - 1], 1, config) != BASE_OK) { return BASE_FULL; }
     }
     return BASE_OK;
 }
@@ -428,31 +192,11 @@ static enum base_rc describe_topic_resource(const struct description *it, const 
     return describe_topic(it, resource, topic, result);
 }
 
-static enum base_rc describe_broker_resource(const struct description *it, const described_resource *resource,
-                                             described_result *result)
+enum base_rc controller_describe_configs(const struct metadata *image,
+                                         const struct kafka_describe_configs_request *request, struct base_arena *arena,
+                                         struct kafka_describe_configs_response *response_out)
 {
-    struct base_slice name = kafka_text_slice(resource->resource_name);
-    int64_t id;
-    if (name.size_bytes == 0) { return BASE_OK; } /* what was changed for all brokers: nothing can be */
-    if (base_text_parse_i64(name, &id) != BASE_OK) {
-        return say(it, result, KAFKA_ERROR_INVALID_REQUEST, "Broker id must be an integer, but it is: ", name);
-    }
-    if (id == it->node_id) { return describe_node(it, resource, result); }
-    char words[CONTROLLER__MESSAGE_MAX];
-    struct base_text message;
-    base_text_init(&message, words, sizeof words);
-    base_text_add(&message, "Unexpected broker id, expected ");
-    base_text_add_i64(&message, it->node_id);
-    base_text_add(&message, " or empty string, but received ");
-    return say(it, result, KAFKA_ERROR_INVALID_REQUEST, words, name);
-}
-
-enum base_rc controller_describe_configs(const struct metadata *image, int32_t node_id,
-                                         const struct kafka_describe_configs_request *request, int16_t version,
-                                         struct base_arena *arena, struct kafka_describe_configs_response *response_out)
-{
-    (void)version; /* what a version lacks, the encoder leaves out */
-    struct description it = {.image = image, .request = request, .arena = arena, .node_id = node_id};
+    struct description it = {.image = image, .request = request, .arena = arena};
     int32_t count = request->resources_count;
     size_t mark = base_arena_mark(arena);
     described_result *results =
@@ -464,11 +208,11 @@ enum base_rc controller_describe_configs(const struct metadata *image, int32_t n
         results[i].resource_name = resource->resource_name;
         if (resource->resource_type == RESOURCE_TOPIC) {
             rc = describe_topic_resource(&it, resource, &results[i]);
-        } else if (resource->resource_type == RESOURCE_BROKER) {
-            rc = describe_broker_resource(&it, resource, &results[i]);
-        } else {
-            rc = say(&it, &results[i], KAFKA_ERROR_INVALID_REQUEST, "Unsupported resource type for resource ",
-                     kafka_text_slice(resource->resource_name));
+        } else if (resource->resource_type != RESOURCE_BROKER) { /* a broker is described by itself */
+            results[i].error_code = KAFKA_ERROR_INVALID_REQUEST;
+            results[i].error_message = kafka_text_words(
+                "This most likely occurs because of a request being malformed by the client library or "
+                "the message was sent to an incompatible broker. See the broker logs for more details.");
         }
     }
     if (rc != BASE_OK) {

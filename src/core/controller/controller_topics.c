@@ -10,6 +10,12 @@
 typedef struct kafka_create_topics_request_creatable_topic wanted_topic;
 typedef struct kafka_create_topics_response_creatable_topic_result topic_result;
 
+int32_t controller__partitions_default(const struct controller__decision *decision)
+{
+    return (int32_t)metadata_dynamic_number(decision->image, base_slice_text("num.partitions"),
+                                            decision->config->partitions_default);
+}
+
 struct controller__error controller__words(struct controller__decision *decision, int16_t code,
                                            const struct base_text *text)
 {
@@ -242,7 +248,7 @@ static struct controller__error plan_counts(const struct controller__decision *d
         return controller__error_words(KAFKA_ERROR_INVALID_PARTITIONS,
                                        "Number of partitions was set to an invalid non-positive value.");
     }
-    plan->partitions = (uint32_t)(partitions == -1 ? decision->config->partitions_default : partitions);
+    plan->partitions = (uint32_t)(partitions == -1 ? controller__partitions_default(decision) : partitions);
     plan->replication = (uint32_t)(replication == -1 ? decision->config->replication_default : replication);
     return controller__no_error();
 }
@@ -395,7 +401,7 @@ static uint64_t records_of(const struct controller__decision *decision,
     for (int32_t i = 0; i < request->topics_count; i++) {
         const wanted_topic *wanted = &request->topics[i];
         int64_t partitions =
-            wanted->num_partitions == -1 ? decision->config->partitions_default : wanted->num_partitions;
+            wanted->num_partitions == -1 ? controller__partitions_default(decision) : wanted->num_partitions;
         if (wanted->assignments_count > 0) { partitions = wanted->assignments_count; }
         count += partitions > 0 ? (uint64_t)partitions : 0;
         count += 1 + (uint64_t)(wanted->configs_count < 0 ? 0 : wanted->configs_count);
@@ -459,7 +465,7 @@ const void *controller__auto_create(struct controller__decision *decision)
         return NULL;
     }
     *response = (struct controller_auto_created){.error_codes = codes, .error_codes_count = request->names_count};
-    uint64_t records_each = (uint64_t)decision->config->partitions_default + 1;
+    uint64_t records_each = (uint64_t)controller__partitions_default(decision) + 1;
     uint64_t records = 0;
     for (uint32_t i = 0; i < request->names_count && !decision->round->is_full; i++) {
         struct base_slice name = request->names[i];

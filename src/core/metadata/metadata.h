@@ -278,7 +278,8 @@ enum metadata_durability { METADATA_SYNCED = 0, METADATA_PAGE_CACHE };          
 int64_t metadata_number(const struct metadata *metadata, const struct metadata_topic *topic, enum metadata_id id);
 struct base_slice metadata_text(const struct metadata *metadata, const struct metadata_topic *topic,
                                 enum metadata_id id, enum metadata_source *source_out);
-/* Every level that has a value, the one in force first: DescribeConfigs' synonyms. At most METADATA_LEVELS_MAX. */
+/* Every level that Kafka tells of, the first first: DescribeConfigs' synonyms. At most METADATA_LEVELS_MAX. The one in force may be
+ * none of them: of retention.ms Kafka does not tell what log.retention.hours says, unless log.retention.ms says something too. */
 #define METADATA_LEVELS_MAX (METADATA_SYNONYMS_MAX * 3 + 2)
 struct metadata_level {
     struct base_slice name;  /* the topic config's name, or the synonym's */
@@ -303,6 +304,26 @@ struct metadata_override_cursor metadata_broker_overrides(const struct metadata 
 MUST_USE
 bool metadata_broker_override_next(const struct metadata *metadata, struct metadata_override_cursor *cursor,
                                    struct base_slice *resource_name_out, struct metadata_pair *pair_out);
+
+/* ---- broker configs that change while the node runs (metadata_dynamic.c) ---- */
+
+/* Those are overrides of METADATA_RESOURCE_BROKER: of one node, by its id in decimal, or of all (""). */
+bool metadata_is_dynamic(struct base_slice name);
+/* BASE_MISSING: that one can't change. BASE_BAD: the value is wrong, `message` (may be NULL) has Kafka's words. */
+MUST_USE
+enum base_rc metadata_dynamic_check(struct base_slice name, struct base_slice value, struct base_text *message);
+/* The same of a broker config that is a synonym of a topic config; 0: it is none, or there is nothing to tell. */
+uint32_t metadata_synonym_levels(const struct metadata *metadata, struct base_slice name,
+                                 struct metadata_level levels_out[METADATA_LEVELS_MAX]);
+/* Of any broker config by its own name, the level in force first: dynamic ones, then the node's configuration. No default. */
+#define METADATA_BROKER_LEVELS_MAX 3
+uint32_t metadata_broker_levels(const struct metadata *metadata, struct base_slice name,
+                                struct metadata_level levels_out[METADATA_BROKER_LEVELS_MAX]);
+/* What an override says of a number or a boolean (0, 1); none, or one that can't be read: `otherwise`. */
+int64_t metadata_dynamic_number(const struct metadata *metadata, struct base_slice name, int64_t otherwise);
+/* A value as Kafka shows it: read and written again. One that can't be read is shown as it is. */
+void metadata_show(enum metadata_id id, struct base_slice value, struct base_text *text);
+
 /* The node's own configuration, by number in the order given, and by name (at == NULL: not set). */
 uint32_t metadata_broker_values_count(const struct metadata *metadata);
 struct metadata_pair metadata_broker_value_at(const struct metadata *metadata, uint32_t index);

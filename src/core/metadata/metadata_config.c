@@ -445,6 +445,43 @@ static struct metadata_level default_level(const struct metadata_definition *def
     return level;
 }
 
+/* The levels of the broker's synonyms, the one in force first. */
+static uint32_t synonym_levels(const struct metadata *metadata, enum metadata_id id,
+                               struct metadata_level levels_out[METADATA_LEVELS_MAX])
+{
+    const struct metadata_definition *definition = metadata_definition(id);
+    if (definition->synonyms[0].name == NULL) { return 0; }
+    char words[12];
+    struct base_text node;
+    base_text_init(&node, words, sizeof words);
+    base_text_add_i64(&node, metadata->node_id);
+    uint32_t count = 0;
+    count = add_dynamic(metadata, definition, base_text_slice(&node), METADATA_SOURCE_BROKER, levels_out, count);
+    count = add_dynamic(metadata, definition, base_slice_of("", 0), METADATA_SOURCE_DEFAULT_BROKER, levels_out, count);
+    count = add_statics(metadata, definition, levels_out, count);
+    CHECK(count < METADATA_LEVELS_MAX - 1);
+    levels_out[count] = default_level(definition);
+    return count + 1;
+}
+
+/* Kafka tells of a name nothing that stands before its own first level: log.retention.hours is in force and not seen. */
+static uint32_t drop_until(struct metadata_level *levels, uint32_t count, struct base_slice name)
+{
+    uint32_t drop = 0;
+    while (drop < count && !base_slice_equal(levels[drop].name, name)) { drop += 1; }
+    for (uint32_t i = drop; i < count; i++) { levels[i - drop] = levels[i]; }
+    return count - drop;
+}
+
+uint32_t metadata_synonym_levels(const struct metadata *metadata, struct base_slice name,
+                                 struct metadata_level levels_out[METADATA_LEVELS_MAX])
+{
+    enum metadata_id id;
+    uint8_t synonym;
+    if (!find_synonym(name, &id, &synonym)) { return 0; }
+    return drop_until(levels_out, synonym_levels(metadata, id, levels_out), name);
+}
+
 uint32_t metadata_levels(const struct metadata *metadata, const struct metadata_topic *topic, enum metadata_id id,
                          struct metadata_level levels_out[METADATA_LEVELS_MAX])
 {
@@ -458,25 +495,18 @@ uint32_t metadata_levels(const struct metadata *metadata, const struct metadata_
         count += 1;
     }
     if (definition->synonyms[0].name == NULL) { return count; }
-    char words[12];
-    struct base_text node;
-    base_text_init(&node, words, sizeof words);
-    base_text_add_i64(&node, metadata->node_id);
-    count = add_dynamic(metadata, definition, base_text_slice(&node), METADATA_SOURCE_BROKER, levels_out, count);
-    count = add_dynamic(metadata, definition, base_slice_of("", 0), METADATA_SOURCE_DEFAULT_BROKER, levels_out, count);
-    count = add_statics(metadata, definition, levels_out, count);
-    levels_out[count] = default_level(definition);
-    CHECK(count < METADATA_LEVELS_MAX);
-    return count + 1;
+    return count + metadata_synonym_levels(metadata, base_slice_text(definition->synonyms[0].name), levels_out + count);
 }
 
 struct base_slice metadata_text(const struct metadata *metadata, const struct metadata_topic *topic,
                                 enum metadata_id id, enum metadata_source *source_out)
 {
     struct metadata_level levels[METADATA_LEVELS_MAX];
-    uint32_t count = metadata_levels(metadata, topic, id, levels);
-    *source_out = count == 0 ? METADATA_SOURCE_DEFAULT : levels[0].source;
-    switch (*source_out) {
+    uint32_t told = metadata_levels(metadata, topic, id, levels);
+    *source_out = told == 0 ? METADATA_SOURCE_DEFAULT : levels[0].source;
+    if (*source_out == METADATA_SOURCE_TOPIC) { return trimmed(levels[0].value); }
+    uint32_t count = synonym_levels(metadata, id, levels);
+    switch (count == 0 ? METADATA_SOURCE_DEFAULT : levels[0].source) {
     case METADATA_SOURCE_TOPIC:
     case METADATA_SOURCE_BROKER:
     case METADATA_SOURCE_DEFAULT_BROKER: return trimmed(levels[0].value);

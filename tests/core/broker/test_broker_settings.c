@@ -141,10 +141,12 @@ static void the_command_line_is_over_the_file(void **state)
     static const char *const none[] = {"num.partitions", NULL};
     assert_int_equal(tell("num.partitions=3\nlog.retention.ms=5\nlog.segment.bytes=1048576\n", sets), BASE_OK);
     assert_int_equal(settings.broker.partitions_default, 5);
-    assert_int_equal(settings.broker.pair_count, 2);
-    expect_slice(settings.broker.pairs[0].name, "log.retention.ms");
-    expect_slice(settings.broker.pairs[0].value, "1000");
-    expect_slice(settings.broker.pairs[1].value, "1048576");
+    assert_int_equal(settings.broker.pair_count, 3);
+    expect_slice(settings.broker.pairs[0].name, "num.partitions");
+    expect_slice(settings.broker.pairs[0].value, "5");
+    expect_slice(settings.broker.pairs[1].name, "log.retention.ms");
+    expect_slice(settings.broker.pairs[1].value, "1000");
+    expect_slice(settings.broker.pairs[2].value, "1048576");
     assert_int_equal(tell("", twice), BASE_BAD);
     assert_int_equal(tell("", none), BASE_BAD);
 }

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "controller/controller.h"
+#include "wire/kafka/alter_configs.h"
 #include "wire/kafka/create_partitions.h"
 #include "wire/kafka/create_topics.h"
 #include "wire/kafka/delete_topics.h"
@@ -900,8 +901,95 @@ static void configs_are_set_taken_away_appended_and_subtracted(void **state)
     assert_int_equal(alter("retention.ms", 2, "5"), KAFKA_ERROR_INVALID_CONFIG);
     assert_int_equal(alter("retention.ms", 0, "x"), KAFKA_ERROR_INVALID_CONFIG);
     assert_int_equal(alter("retention.ms", 0, NULL), KAFKA_ERROR_INVALID_REQUEST);
-    assert_int_equal(alter("retention.ms", 4, "5"), KAFKA_ERROR_INVALID_REQUEST);
+    assert_int_equal(alter("retention.ms", 4, "5"), KAFKA_ERROR_UNKNOWN_SERVER_ERROR); /* Kafka's, and no more */
     assert_int_equal(alter("nope", 0, "5"), KAFKA_ERROR_INVALID_CONFIG);
+}
+
+/* The one result of a change of one key of one resource, by AlterConfigs or by IncrementalAlterConfigs. */
+static int16_t change(bool replaces, int8_t type, const char *name, const char *key, const char *value)
+{
+    struct kafka_incremental_alter_configs_request request;
+    kafka_incremental_alter_configs_request_init(&request);
+    struct kafka_incremental_alter_configs_request_alter_configs_resource resource;
+    struct kafka_incremental_alter_configs_request_alterable_config config;
+    kafka_incremental_alter_configs_request_alter_configs_resource_init(&resource);
+    kafka_incremental_alter_configs_request_alterable_config_init(&config);
+    resource.resource_type = type;
+    resource.resource_name = kafka_text_words(name);
+    resource.configs = &config;
+    resource.configs_count = 1;
+    config.name = kafka_text_words(key);
+    config.value = kafka_text_words(value);
+    request.resources = &resource;
+    request.resources_count = 1;
+    if (!replaces) {
+        const struct kafka_incremental_alter_configs_response *response = run(CONTROLLER_ALTER_CONFIGS, 1, &request);
+        return response->responses[0].error_code;
+    }
+    struct kafka_alter_configs_request old;
+    struct kafka_alter_configs_request_alter_configs_resource old_resource;
+    struct kafka_alter_configs_request_alterable_config old_config;
+    kafka_alter_configs_request_init(&old);
+    kafka_alter_configs_request_alter_configs_resource_init(&old_resource);
+    kafka_alter_configs_request_alterable_config_init(&old_config);
+    old_resource.resource_type = type;
+    old_resource.resource_name = resource.resource_name;
+    old_resource.configs = &old_config;
+    old_resource.configs_count = 1;
+    old_config.name = config.name;
+    old_config.value = config.value;
+    old.resources = &old_resource;
+    old.resources_count = 1;
+    const struct kafka_alter_configs_response *response = run(CONTROLLER_REPLACE_CONFIGS, 2, &old);
+    return response->responses[0].error_code;
+}
+
+static void what_a_replacement_does_not_name_is_taken_away(void **state)
+{
+    (void)state;
+    given_node();
+    given_topic("a", 1);
+    given_topic("b", 1);
+    assert_int_equal(change(false, METADATA_RESOURCE_TOPIC, "a", "retention.ms", "5"), 0);
+    assert_int_equal(change(false, METADATA_RESOURCE_TOPIC, "b", "retention.ms", "6"), 0);
+    assert_int_equal(change(true, METADATA_RESOURCE_TOPIC, "a", "flush.ms", "x"), KAFKA_ERROR_INVALID_CONFIG);
+    assert_int_equal(metadata_number(desk->image, topic("a"), METADATA_RETENTION_MS), 5);
+    assert_int_equal(change(true, METADATA_RESOURCE_TOPIC, "a", "flush.ms", "7"), 0);
+    assert_int_equal(metadata_number(desk->image, topic("a"), METADATA_RETENTION_MS), 604800000);
+    assert_int_equal(metadata_number(desk->image, topic("a"), METADATA_FLUSH_MS), 7);
+    assert_int_equal(metadata_number(desk->image, topic("b"), METADATA_RETENTION_MS), 6);
+    assert_int_equal(change(true, METADATA_RESOURCE_TOPIC, "zz", "flush.ms", "7"),
+                     KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION);
+    assert_int_equal(change(true, METADATA_RESOURCE_TOPIC, "", "flush.ms", "7"), KAFKA_ERROR_INVALID_REQUEST);
+    assert_int_equal(change(true, METADATA_RESOURCE_TOPIC, "a b", "flush.ms", "7"),
+                     KAFKA_ERROR_INVALID_TOPIC_EXCEPTION);
+}
+
+static void brokers_change_one_by_one_or_all_together(void **state)
+{
+    (void)state;
+    given_node();
+    given_topic("a", 1);
+    const int8_t broker = METADATA_RESOURCE_BROKER;
+    assert_int_equal(change(false, broker, "", "log.retention.ms", "5"), 0);
+    assert_int_equal(metadata_number(desk->image, topic("a"), METADATA_RETENTION_MS), 5);
+    assert_int_equal(change(false, broker, "1", "log.retention.ms", "6"), 0);
+    assert_int_equal(metadata_number(desk->image, topic("a"), METADATA_RETENTION_MS), 6);
+    assert_int_equal(change(true, broker, "1", "num.partitions", "3"), 0); /* takes the 6 away */
+    assert_int_equal(metadata_number(desk->image, topic("a"), METADATA_RETENTION_MS), 5);
+    given_topic("b", -1);
+    assert_int_equal(topic("b")->partitions_count, 3);
+    static const struct {
+        const char *name;
+        const char *key;
+        const char *value;
+    } wrong[] = {{"1", "num.partitions", "0"}, {"", "num.partitions", "x"},       {"2", "num.partitions", "2"},
+                 {"x", "num.partitions", "2"}, {"1", "log.retention.hours", "2"}, {"1", "nope", "2"}};
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(wrong); i++) {
+        assert_int_equal(change(false, broker, wrong[i].name, wrong[i].key, wrong[i].value),
+                         KAFKA_ERROR_INVALID_REQUEST);
+    }
+    assert_int_equal(change(false, 8, "1", "root", "INFO"), KAFKA_ERROR_INVALID_REQUEST);
 }
 
 static const struct kafka_describe_configs_response *describe_keys(int8_t type, const char *name, const char *key,
@@ -921,7 +1009,7 @@ static const struct kafka_describe_configs_response *describe_keys(int8_t type, 
     resource.resource_name = kafka_text_words(name);
     resource.configuration_keys = key == NULL ? NULL : &key_text;
     resource.configuration_keys_count = keys_count;
-    assert_int_equal(controller_describe_configs(desk->image, 1, &request, 4, &desk->arena, &response), BASE_OK);
+    assert_int_equal(controller_describe_configs(desk->image, &request, &desk->arena, &response), BASE_OK);
     return &response;
 }
 
@@ -942,6 +1030,7 @@ static void configs_are_described_with_their_sources(void **state)
     given_broker(1);
     given_topic("a", 1);
     assert_int_equal(alter("segment.ms", 0, "77"), 0);
+    assert_int_equal(alter("preallocate", 0, "TRUE"), 0);
     const struct kafka_describe_configs_response *response = describe(2, "a", NULL);
     assert_int_equal(response->results[0].configs_count, METADATA_ID_COUNT);
     response = describe_keys(2, "a", NULL, 0); /* none asked for by name: all, as in Kafka */
@@ -951,9 +1040,9 @@ static void configs_are_described_with_their_sources(void **state)
     const struct kafka_describe_configs_response_describe_configs_resource_result *config =
         response->results[0].configs;
     assert_true(kafka_text_is(config->value, "7200000"));
-    assert_int_equal(config->config_source, METADATA_SOURCE_STATIC);
+    assert_int_equal(config->config_source, METADATA_SOURCE_DEFAULT); /* Kafka does not say that it is the hours' */
     assert_int_equal(config->config_type, METADATA_LONG);
-    assert_int_equal(config->synonyms_count, 2);
+    assert_int_equal(config->synonyms_count, 0);
     assert_false(config->read_only);
     assert_false(kafka_text_is_null(config->documentation));
     config = describe(2, "a", "segment.ms")->results[0].configs;
@@ -961,16 +1050,10 @@ static void configs_are_described_with_their_sources(void **state)
     assert_int_equal(config->config_source, METADATA_SOURCE_TOPIC);
     assert_int_equal(describe(2, "zz", NULL)->results[0].error_code, KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION);
     assert_int_equal(describe(2, "..", NULL)->results[0].error_code, KAFKA_ERROR_INVALID_TOPIC_EXCEPTION);
-    config = describe(4, "1", "log.retention.hours")->results[0].configs;
-    assert_true(kafka_text_is(config->value, "2"));
-    assert_true(config->read_only);
-    config = describe(4, "1", "log.segment.bytes")->results[0].configs;
-    assert_int_equal(config->config_source, METADATA_SOURCE_DEFAULT);
-    assert_int_equal(describe(4, "", NULL)->results[0].configs_count, 0);
-    assert_true(
-        kafka_text_is(describe(4, "x", NULL)->results[0].error_message, "Broker id must be an integer, but it is: x"));
-    assert_true(kafka_text_is(describe(4, "2", NULL)->results[0].error_message,
-                              "Unexpected broker id, expected 1 or empty string, but received 2"));
+    config = describe(2, "a", "preallocate")->results[0].configs;
+    assert_true(kafka_text_is(config->value, "true")); /* read and written again */
+    assert_int_equal(config->synonyms_count, 2);
+    assert_int_equal(describe(4, "1", NULL)->results[0].configs_count, 0); /* a broker is described by itself */
     assert_int_equal(describe(16, "x", NULL)->results[0].error_code, KAFKA_ERROR_INVALID_REQUEST);
 }
 
@@ -1221,6 +1304,8 @@ int main(void)
         cmocka_unit_test(what_is_to_be_deleted_twice_is_answered_once_and_stays),
         cmocka_unit_test(partitions_are_only_added),
         cmocka_unit_test(configs_are_set_taken_away_appended_and_subtracted),
+        cmocka_unit_test(what_a_replacement_does_not_name_is_taken_away),
+        cmocka_unit_test(brokers_change_one_by_one_or_all_together),
         cmocka_unit_test(configs_are_described_with_their_sources),
         cmocka_unit_test(producer_ids_are_given_once_and_a_block_is_lost_with_the_node),
         cmocka_unit_test(topics_named_by_a_reader_are_created_together),

@@ -400,7 +400,8 @@ static void the_value_in_force_is_the_topics_then_the_nodes_then_the_default(voi
     config.broker_values_count = BASE_ARRAY_COUNT(pairs);
     struct metadata *metadata = given_image_with(0, &config);
     put(metadata, "a", 1, 1);
-    expect_in_force(metadata, "a", METADATA_RETENTION_MS, "7200000", 7200000, METADATA_SOURCE_STATIC);
+    /* Kafka does not say that it is the hours' */
+    expect_in_force(metadata, "a", METADATA_RETENTION_MS, "7200000", 7200000, METADATA_SOURCE_DEFAULT);
     expect_in_force(metadata, NULL, METADATA_SEGMENT_MS, "44", 44, METADATA_SOURCE_STATIC); /* ms before hours */
     expect_in_force(metadata, "a", METADATA_WEIR_DURABILITY, "page-cache", METADATA_PAGE_CACHE, METADATA_SOURCE_STATIC);
     expect_in_force(metadata, "a", METADATA_SEGMENT_BYTES, "1073741824", 1073741824, METADATA_SOURCE_DEFAULT);
@@ -416,12 +417,19 @@ static void the_value_in_force_is_the_topics_then_the_nodes_then_the_default(voi
     expect_in_force(metadata, "a", METADATA_SEGMENT_BYTES, "3000000", 3000000, METADATA_SOURCE_BROKER);
     struct metadata_level levels[METADATA_LEVELS_MAX];
     const struct metadata_topic *topic = metadata_topic_by_name(metadata, text("a"));
-    assert_int_equal(metadata_levels(metadata, topic, METADATA_RETENTION_MS, levels), 3);
+    assert_int_equal(metadata_levels(metadata, topic, METADATA_RETENTION_MS, levels), 1);
     assert_true(base_slice_equal(levels[0].name, text("retention.ms")));
-    assert_true(base_slice_equal(levels[1].name, text("log.retention.hours")));
-    assert_true(base_slice_equal(levels[1].value, text("2")));
-    assert_true(base_slice_equal(levels[2].value, text("168")));
-    assert_int_equal(levels[2].source, METADATA_SOURCE_DEFAULT);
+    assert_int_equal(metadata_put_config(metadata, METADATA_RESOURCE_BROKER, text("1"), text("log.retention.ms"),
+                                         text("6")),
+                     BASE_OK);
+    assert_int_equal(metadata_levels(metadata, topic, METADATA_RETENTION_MS, levels), 4);
+    assert_true(base_slice_equal(levels[1].name, text("log.retention.ms")));
+    assert_true(base_slice_equal(levels[2].name, text("log.retention.hours")));
+    assert_true(base_slice_equal(levels[2].value, text("2")));
+    assert_true(base_slice_equal(levels[3].value, text("168")));
+    assert_int_equal(levels[3].source, METADATA_SOURCE_DEFAULT);
+    assert_int_equal(metadata_synonym_levels(metadata, text("log.retention.hours"), levels), 2);
+    assert_int_equal(metadata_synonym_levels(metadata, text("num.partitions"), levels), 0);
     assert_int_equal(metadata_levels(metadata, topic, METADATA_REMOTE_STORAGE_ENABLE, levels), 0);
     assert_true(base_slice_equal(metadata_broker_value(metadata, text("num.partitions")), text("5")));
     assert_null(metadata_broker_value(metadata, text("nope")).at);
@@ -438,7 +446,84 @@ static void the_finer_synonym_wins_in_any_order_and_minus_one_has_no_unit(void *
     config.broker_values_count = BASE_ARRAY_COUNT(pairs);
     struct metadata *metadata = given_image_with(0, &config);
     expect_in_force(metadata, NULL, METADATA_SEGMENT_MS, "44", 44, METADATA_SOURCE_STATIC);
-    expect_in_force(metadata, NULL, METADATA_RETENTION_MS, "-1", -1, METADATA_SOURCE_STATIC);
+    expect_in_force(metadata, NULL, METADATA_RETENTION_MS, "-1", -1, METADATA_SOURCE_DEFAULT);
+}
+
+static void some_broker_values_change_while_the_node_runs(void **state)
+{
+    (void)state;
+    struct metadata_config config = usual();
+    const struct metadata_pair pairs[] = {{text("num.partitions"), text("5")}};
+    config.broker_values = pairs;
+    config.broker_values_count = 1;
+    struct metadata *metadata = given_image_with(0, &config);
+    assert_int_equal(metadata_dynamic_number(metadata, text("num.partitions"), 7),
+                     7); /* who asks knows what was given */
+    static const char *const resources[] = {"", "1"};
+    for (int64_t i = 0; i < 2; i++) {
+        const char *value = i == 0 ? "8" : "9";
+        assert_int_equal(metadata_put_config(metadata, METADATA_RESOURCE_BROKER, text(resources[i]),
+                                             text("num.partitions"), text(value)),
+                         BASE_OK);
+        assert_int_equal(metadata_dynamic_number(metadata, text("num.partitions"), 7), 8 + i);
+    }
+    struct metadata_level levels[METADATA_BROKER_LEVELS_MAX];
+    assert_int_equal(metadata_broker_levels(metadata, text("num.partitions"), levels), 3);
+    assert_int_equal(levels[0].source, METADATA_SOURCE_BROKER);
+    assert_int_equal(levels[2].source, METADATA_SOURCE_STATIC);
+    assert_true(metadata_is_dynamic(text("log.retention.ms")));
+    assert_false(metadata_is_dynamic(text("log.retention.hours")));
+    static const struct {
+        const char *name;
+        const char *value;
+        enum base_rc rc;
+        const char *message;
+    } judged[] = {
+        {"num.partitions", "1", BASE_OK, ""},
+        {"num.partitions", "0", BASE_BAD, "Invalid value 0 for configuration num.partitions: Value must be at least 1"},
+        {"num.partitions", "x", BASE_BAD, "Invalid value x for configuration num.partitions: Not a number of type INT"},
+        {"auto.create.topics.enable", "false", BASE_OK, ""},
+        {"auto.create.topics.enable", "no", BASE_BAD,
+         "Invalid value no for configuration auto.create.topics.enable: Expected value to be either true or false"},
+        {"log.segment.bytes", "1", BASE_BAD,
+         "Invalid value 1 for configuration log.segment.bytes: Value must be at least 1048576"},
+        {"log.retention.hours", "1", BASE_MISSING, ""},
+        {"node.id", "1", BASE_MISSING, ""},
+    };
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(judged); i++) {
+        char words[200] = "";
+        struct base_text message;
+        base_text_init(&message, words, sizeof words);
+        assert_int_equal(metadata_dynamic_check(text(judged[i].name), text(judged[i].value), &message), judged[i].rc);
+        assert_string_equal(words, judged[i].message);
+    }
+}
+
+static void values_are_shown_read_and_written_again(void **state)
+{
+    (void)state;
+    static const struct {
+        enum metadata_id id;
+        const char *value;
+        const char *shown;
+    } values[] = {
+        {METADATA_RETENTION_MS, " +5 ", "5"},
+        {METADATA_PREALLOCATE, "TRUE", "true"},
+        {METADATA_CLEANUP_POLICY, " compact , delete,compact", "compact,delete"},
+        {METADATA_CLEANUP_POLICY, "", ""},
+        {METADATA_MIN_CLEANABLE_DIRTY_RATIO, ".5", "0.5"},
+        {METADATA_MIN_CLEANABLE_DIRTY_RATIO, "1", "1.0"},
+        {METADATA_MIN_CLEANABLE_DIRTY_RATIO, "0.0125", "0.0125"},
+        {METADATA_COMPRESSION_TYPE, " zstd", "zstd"},
+        {METADATA_RETENTION_MS, "x", "x"},
+    };
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(values); i++) {
+        char words[64];
+        struct base_text shown;
+        base_text_init(&shown, words, sizeof words);
+        metadata_show(values[i].id, text(values[i].value), &shown);
+        assert_string_equal(words, values[i].shown);
+    }
 }
 
 static void a_broker_value_is_judged_under_its_own_name(void **state)
@@ -477,6 +562,8 @@ int main(void)
         cmocka_unit_test(values_are_judged_in_kafkas_words),
         cmocka_unit_test(the_value_in_force_is_the_topics_then_the_nodes_then_the_default),
         cmocka_unit_test(the_finer_synonym_wins_in_any_order_and_minus_one_has_no_unit),
+        cmocka_unit_test(some_broker_values_change_while_the_node_runs),
+        cmocka_unit_test(values_are_shown_read_and_written_again),
         cmocka_unit_test(a_broker_value_is_judged_under_its_own_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
