@@ -87,6 +87,8 @@ void run__judge_files(struct run *run);
 void run__add_actors(struct run *run);
 void run__observe(struct run *run);
 void run__schedule(struct run *run);
+/* The broker has stopped, asked or not: somebody starts it again. */
+void run__stopped(struct run *run);
 /* The broker is in that state now: perhaps a crash waited for it. */
 void run__reached(struct run *run, enum run_state state);
 void run__fail(struct run *run, const char *id, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -31,6 +31,12 @@ static void stop_now(void *context, struct world *world)
     if (world_node_state(world, run->cast.broker) == WORLD_UP) { world_stop(world, run->cast.broker); }
 }
 
+void run__stopped(struct run *run)
+{
+    if (run->is_calm) { return; }
+    world_at(run->world, world_now(run->world) + 1 + below(run, 300 * WORLD_MS), restart_now, run);
+}
+
 /* ---- before an effect ---- */
 
 /* From now on, before one of a kind that is drawn: each kind is as likely as any, however rare it is. One that never comes

@@ -254,6 +254,7 @@ static void on_stopped(void *context, uint32_t node)
     run->was_clean = run->is_recovered;
     note_end(run, true);
     run->is_checkpointing = false;
+    run__stopped(run);
     check_stream_crash(run->stream, CHECK_STOPPED);
 }
 
