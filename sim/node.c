@@ -28,6 +28,21 @@ void node_init(struct node *node, uint32_t step_max, uint64_t journal_bytes)
     config->is_check_slow = true;
 }
 
+void node_forget_time(struct node *node)
+{
+    static const char *const texts[][2] = {
+        {"log.retention.ms", "-1"},
+        {"log.message.timestamp.after.max.ms", "9223372036854775807"},
+    };
+    for (uint32_t i = 0; i < BASE_ARRAY_COUNT(texts); i++) {
+        node->pairs[i] =
+            (struct broker_pair){.name = base_slice_text(texts[i][0]), .value = base_slice_text(texts[i][1])};
+    }
+    node->config.pairs = node->pairs;
+    node->config.pair_count = BASE_ARRAY_COUNT(texts);
+    node->config.producer_expiry_ms = INT64_MAX;
+}
+
 static void *create(void *context, const struct world_boot *boot)
 {
     const struct node *node = context;

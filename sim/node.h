@@ -14,12 +14,18 @@
 #define NODE_REGION_BYTES ((size_t)96 << 20)
 #define NODE_CLUSTER_ID   "weir-sim-cluster-id-00"
 
+#define NODE_PAIRS_MAX 4
+
 struct node {
     struct broker_config config; /* shard, shards, seed and the listener's address are set at each boot */
+    struct broker_pair pairs[NODE_PAIRS_MAX];
 };
 
 /* Small limits, so that runs meet them. `step_max`: items of work per step. `journal_bytes`: 512 KiB at least. */
 void node_init(struct node *node, uint32_t step_max, uint64_t journal_bytes);
+
+/* What a wrong wall clock may rightly do: nothing expires, no timestamp is refused. For runs whose clocks are never set right. */
+void node_forget_time(struct node *node);
 
 /* For world_add_node, with a struct node as the context. */
 extern const struct world_machine node_machine;

@@ -175,8 +175,9 @@ static void restart_failed(struct run *run)
     for (uint32_t i = 0; i < (uint32_t)run->shape.shards; i++) {
         is_failed = is_failed || view_shard(run, i).is_disk_failed;
     }
-    if (!is_failed) { return; }
-    world_crash(run->world, run->cast.broker, WORLD_PROCESS);
+    bool is_reboot = world_hides_error(run->world, run->cast.broker); /* the system's log told the operator */
+    if (!is_failed && !is_reboot) { return; }
+    world_crash(run->world, run->cast.broker, is_reboot ? WORLD_POWER : WORLD_PROCESS);
     world_restart(run->world, run->cast.broker);
 }
 
@@ -364,6 +365,7 @@ void run__begin(struct run *run, const struct world_knobs *knobs)
     run->cast = (struct actor_cast){
         .world = run->world, .history = &run->history, .port = NODE_PORT, .context = run, .on_read = on_read};
     node_init(&run->node, (uint32_t)run->shape.step_max, (uint64_t)run->shape.journal_bytes);
+    if (knobs->clock_heal_max_ns == 0) { node_forget_time(&run->node); }
     run__observe(run);
     run->cast.broker = world_add_node(run->world, &(struct world_node_spec){.machine = &node_machine,
                                                                             .context = &run->node,

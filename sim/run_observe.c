@@ -185,7 +185,7 @@ static void on_step(void *context, uint32_t node, uint32_t shard, const struct p
     const struct broker *broker = machine;
     struct broker_view view;
     broker_view(broker, &view);
-    if (view.state == BROKER_STOPPED && run->states[shard] < BROKER_SERVING && shard == 0) {
+    if (view.state == BROKER_STOPPED && run->states[shard] != BROKER_STOPPED && shard == 0 && !run->is_ready[0]) {
         run->result->branches[RUN_START_REFUSED] += 1;
     }
     if (shard == 0 && view.state != run->states[0]) { note_move(run, view.state); }

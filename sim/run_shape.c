@@ -7,8 +7,6 @@
 #include <inttypes.h>
 #include <stddef.h>
 
-#define SYNC_ERRORS_PPM 2000
-
 static const struct {
     const char *name;
     size_t at;
@@ -59,14 +57,28 @@ static int64_t draw(struct run *run, int64_t from, int64_t to)
     return from + (int64_t)base_prng_below(&run->prng, (uint64_t)(to - from + 1));
 }
 
-/* Errors of the disk that a broker may answer by going off line. Failed syncs alone are part of every swarm. */
-static void without_io_errors(struct world_knobs *knobs, bool has_syncs)
+/* Errors of the disk, that a broker may answer by going off line or by not starting, come in some of the seeds, and then often
+ * enough to be met: each with its own opportunities. */
+static const struct {
+    enum world_fault fault;
+    int64_t ppm_max;
+} disk_errors[] = {
+    {WORLD_DISK_EIO_READ, 4000},   {WORLD_DISK_EIO_WRITE, 4000}, {WORLD_DISK_EIO_NAME, 20000},
+    {WORLD_DISK_EIO_LIST, 300000}, {WORLD_DISK_NO_SPACE, 8000},  {WORLD_DISK_NO_HANDLES, 60000},
+    {WORLD_DISK_FULL, 200000},     {WORLD_DISK_NO_MEMORY, 8000}, {WORLD_DISK_EIO_SYNC, 4000},
+    {WORLD_DISK_EIO_BACK, 4000},
+};
+
+static void draw_disk_errors(struct run *run, struct world_knobs *knobs)
 {
-    static const enum world_fault faults[] = {WORLD_DISK_EIO_READ, WORLD_DISK_EIO_WRITE,  WORLD_DISK_EIO_SYNC,
-                                              WORLD_DISK_EIO_BACK, WORLD_DISK_EIO_NAME,   WORLD_DISK_EIO_LIST,
-                                              WORLD_DISK_NO_SPACE, WORLD_DISK_NO_HANDLES, WORLD_DISK_NO_MEMORY};
-    for (size_t i = 0; i < BASE_ARRAY_COUNT(faults); i++) { knobs->rate_ppm[faults[i]] = 0; }
-    if (has_syncs) { knobs->rate_ppm[WORLD_DISK_EIO_SYNC] = SYNC_ERRORS_PPM; }
+    bool has_all = run->shape.io_errors != 0;
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(disk_errors); i++) {
+        enum world_fault fault = disk_errors[i].fault;
+        bool is_sync = fault == WORLD_DISK_EIO_SYNC || fault == WORLD_DISK_EIO_BACK;
+        bool is_on = (has_all && draw(run, 0, 2) > 0) || (is_sync && run->shape.sync_errors != 0);
+        int64_t ppm_max = disk_errors[i].ppm_max >> draw(run, 0, 4);
+        knobs->rate_ppm[fault] = is_on ? (uint32_t)draw(run, ppm_max / 2, ppm_max) : 0;
+    }
 }
 
 /* From a stream of its own, so that the others draw what they drew before there were any. */
@@ -98,7 +110,7 @@ void run__shape_draw(struct run *run, struct world_knobs *knobs)
         .state_crashes = draw(run, 1, 4),
         .sync_errors = base_prng_chance(&run->prng, 1, 5) ? 1 : 0,
         .full_disks = draw_full_disks(config->seed),
-        .io_errors = 0,
+        .io_errors = base_prng_chance(&run->prng, 1, 3) ? 1 : 0,
         .clean_stop = draw(run, 0, 1),
         .admin_operations = 30,
     };
@@ -114,7 +126,7 @@ void run__shape_set(struct run *run, struct world_knobs *knobs)
         int64_t *at = shape_at(&run->shape, config->sets[i].name);
         if (at != NULL) { *at = config->sets[i].value; }
     }
-    if (run->shape.io_errors == 0) { without_io_errors(knobs, run->shape.sync_errors != 0); }
+    draw_disk_errors(run, knobs);
     for (uint32_t i = 0; i < config->set_count; i++) {
         if (shape_at(&run->shape, config->sets[i].name) != NULL) { continue; }
         bool is_known = world_knobs_set(knobs, config->sets[i].name, config->sets[i].value);

@@ -81,6 +81,7 @@ void world__inode_charge(struct inode *inode)
 
 uint64_t world__disk_room(const struct disk *disk)
 {
+    if (disk->is_full) { return 0; }
     if (disk->capacity_bytes == 0) { return UINT64_MAX / 2; }
     return disk->used_bytes < disk->capacity_bytes ? disk->capacity_bytes - disk->used_bytes : 0;
 }

@@ -297,6 +297,19 @@ void world__disk_outlives(struct disk *disk)
     }
 }
 
+bool world_hides_error(const struct world *world, uint32_t node)
+{
+    CHECK(node < world->node_count);
+    for (uint32_t i = 0; i < world->nodes[node]->spec.disk_count; i++) {
+        const struct disk *disk = &world->nodes[node]->disks[i];
+        for (struct base_link *at = base_list_first(&disk->inodes); at != NULL;
+             at = base_list_next(&disk->inodes, at)) {
+            if (BASE_ITEM(at, struct inode, in_disk)->has_error) { return true; }
+        }
+    }
+    return false;
+}
+
 /* ---- rot, wiping, looking on ---- */
 
 static struct disk *disk_at(const struct world *world, uint32_t node, uint32_t disk)

@@ -37,19 +37,20 @@ static const struct {
     [WORLD_DISK_EIO_NAME] = {"disk_eio_name", 10000},
     [WORLD_DISK_EIO_LIST] = {"disk_eio_list", 50000},
     [WORLD_DISK_NO_SPACE] = {"disk_no_space", 2000},
+    [WORLD_DISK_FULL] = {"disk_full", 100000},
     [WORLD_DISK_NO_HANDLES] = {"disk_no_handles", 50000},
     [WORLD_DISK_LOST_WRITE] = {"disk_lost_write", 0},
     [WORLD_DISK_MISDIRECTED] = {"disk_misdirected", 0},
     [WORLD_DISK_LOST_NAME] = {"disk_lost_name", 0},
     [WORLD_DISK_SYNC_LIES] = {"disk_sync_lies", 0},
     [WORLD_DISK_ROT] = {"disk_rot", 0},
-    [WORLD_CRASH_POWER] = {"crash_power", 1000},
-    [WORLD_CRASH_PROCESS] = {"crash_process", 500},
-    [WORLD_CRASH_KIND] = {"crash_kind", 5000},
+    [WORLD_CRASH_POWER] = {"crash_power", 3000},
+    [WORLD_CRASH_PROCESS] = {"crash_process", 1500},
+    [WORLD_CRASH_KIND] = {"crash_kind", 20000},
     [WORLD_SHARD_SLOW] = {"shard_slow", 2000},
     [WORLD_NODE_PAUSE] = {"node_pause", 200},
     [WORLD_MESSAGE_LATE] = {"message_late", 10000},
-    [WORLD_CLOCK_STEP] = {"clock_step", 0},
+    [WORLD_CLOCK_STEP] = {"clock_step", 100000},
     [WORLD_DISK_NO_MEMORY] = {"disk_no_memory", 2000},
     [WORLD_KEPT_WRITE] = {"kept_write", 0},
     [WORLD_LOST_WRITE] = {"lost_write", 0},
@@ -164,6 +165,7 @@ static void draw_shape(struct world_knobs *knobs, struct base_prng *prng)
     if (base_prng_chance(prng, 1, 3)) { knobs->socket_buffer_bytes = 4096 + (uint32_t)base_prng_below(prng, 65536); }
     if (base_prng_chance(prng, 1, 3)) { knobs->drift_max_ppm = base_prng_below(prng, 500); }
     knobs->restart_delay_max_ns = WORLD_MS + base_prng_below(prng, 10 * WORLD_S);
+    if (base_prng_chance(prng, 2, 3)) { knobs->clock_heal_max_ns = WORLD_MS + base_prng_below(prng, 3 * WORLD_S); }
     for (uint64_t kinds = 1 + base_prng_below(prng, 3); kinds > 0; kinds--) {
         knobs->crash_kinds |= UINT64_C(1) << base_prng_below(prng, WORLD_BEFORE_COUNT);
     }

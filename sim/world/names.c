@@ -347,7 +347,7 @@ static enum port_rc run_open(struct world *world, struct disk *disk, struct op *
     if (inode != NULL && (flags & PORT_OPEN_CREATE) != 0 && (flags & PORT_OPEN_EXCLUSIVE) != 0) { return PORT_EXISTS; }
     if (inode != NULL && inode->is_dir) { return PORT_NOT_DIR; }
     if (inode == NULL) {
-        if (world__hit(world, WORLD_DISK_NO_SPACE)) { return PORT_NO_SPACE; }
+        if (disk->is_full || world__hit(world, WORLD_DISK_NO_SPACE)) { return PORT_NO_SPACE; }
         inode = world__inode_create(disk, false);
         set_name(op, &place, inode);
     }
@@ -421,7 +421,7 @@ static enum port_rc run_make_dir(struct world *world, struct disk *disk, struct 
     enum port_rc rc = find_place(disk->root, op->effect.path, false, &place);
     if (rc != PORT_OK) { return rc; }
     if (entry_of(place.dir, place.name, false) != NULL) { return PORT_EXISTS; }
-    if (world__hit(world, WORLD_DISK_NO_SPACE)) { return PORT_NO_SPACE; }
+    if (disk->is_full || world__hit(world, WORLD_DISK_NO_SPACE)) { return PORT_NO_SPACE; }
     set_name(op, &place, world__inode_create(disk, true));
     return PORT_OK;
 }

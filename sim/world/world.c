@@ -98,7 +98,8 @@ static uint64_t world_time_of(const struct world *world, const struct node *node
 
 static int64_t node_wall_ms(const struct world *world, const struct node *node)
 {
-    return world->knobs.wall_start_ms + (int64_t)(world->now_ns / WORLD_MS) + node->wall_step_ms;
+    uint64_t since_ns = with_drift(node, world->now_ns - node->clock_zero_ns); /* it is set at each boot, and drifts */
+    return world->knobs.wall_start_ms + (int64_t)((node->clock_zero_ns + since_ns) / WORLD_MS) + node->wall_step_ms;
 }
 
 /* ---- the shard's loop ---- */
@@ -366,8 +367,6 @@ static void boot_shard(struct world *world, struct node *node, uint32_t index)
     CHECK(shard->machine != NULL);
 }
 
-static void second_fire(struct world *world, struct timer *timer);
-
 static void boot(struct world *world, struct node *node)
 {
     CHECK(node->state != WORLD_UP);
@@ -377,6 +376,7 @@ static void boot(struct world *world, struct node *node)
     for (uint32_t i = 0; world->knobs.evicts_at_boot && i < node->spec.disk_count; i++) {
         world__evict(&node->disks[i]);
     }
+    if (world->knobs.clock_heal_max_ns > 0) { node->wall_step_ms = 0; } /* set right at each start */
     node->clock_zero_ns = world->now_ns;
     node->clock_offset_ns = WORLD_S + world__draw(world, DICE_BOOT, 1000 * WORLD_S);
     uint64_t drift_max_ppm = world->knobs.drift_max_ppm;
@@ -394,7 +394,7 @@ static void boot(struct world *world, struct node *node)
         world__ready(world, shard, &shard->start);
     }
     if (!world__timer_is_set(&world->second)) {
-        world__timer_set(world, &world->second, world->now_ns + WORLD_S, second_fire);
+        world__timer_set(world, &world->second, world->now_ns + WORLD_S, world__second_fire);
     }
 }
 
@@ -492,37 +492,6 @@ static void stop_if_all_stopped(struct world *world, struct node *node)
     world__trace_note(world, node->index, "stopped");
     drop_node(world, node, WORLD_STOPPED, false);
     OBSERVE(world, on_stopped, node->index);
-}
-
-/* ---- once a second: partitions and clock steps ---- */
-
-static void heal_fire(struct world *world, struct timer *timer)
-{
-    struct heal *heal = BASE_ITEM(timer, struct heal, timer);
-    world_block(world, heal->from, heal->to, false);
-    base_list_remove(&world->heals, &heal->in_world);
-    free(heal);
-}
-
-static void second_fire(struct world *world, struct timer *timer)
-{
-    if (world->clock.count == 0) { return; } /* nothing else will ever happen */
-    if (world->node_count > 1 && world__hit(world, WORLD_NET_PARTITION)) {
-        struct heal *heal = world__alloc(sizeof *heal);
-        heal->from = (uint32_t)world__draw(world, DICE_SECOND, world->node_count);
-        heal->to =
-            (heal->from + 1 + (uint32_t)world__draw(world, DICE_SECOND, world->node_count - 1)) % world->node_count;
-        world_block(world, heal->from, heal->to, true);
-        base_list_push_back(&world->heals, &heal->in_world);
-        world__timer_set(world, &heal->timer, world->now_ns + 4 * world__slow_ns(world, DICE_SECOND), heal_fire);
-    }
-    for (uint32_t i = 0; i < world->node_count; i++) {
-        if (!world__hit(world, WORLD_CLOCK_STEP)) { continue; }
-        static const int64_t spans_ms[] = {1000, 60000, 3600000, 86400000, INT64_C(94608000000)};
-        int64_t span_ms = spans_ms[world__draw(world, DICE_SECOND, BASE_ARRAY_COUNT(spans_ms))];
-        world_clock_step(world, i, (int64_t)world__draw(world, DICE_SECOND, 2 * (uint64_t)span_ms) - span_ms);
-    }
-    world__timer_set(world, timer, world->now_ns + WORLD_S / 2 + world__draw(world, DICE_SECOND, WORLD_S), second_fire);
 }
 
 /* ---- the interface ---- */
@@ -790,7 +759,11 @@ void world_fill(struct world *world, uint32_t node, uint32_t disk)
 static void calm_node(struct world *world, struct node *node)
 {
     memset(node->is_blocked_to, 0, WORLD_NODES_MAX / 8 + 1);
-    for (uint32_t i = 0; i < node->spec.disk_count; i++) { node->disks[i].stalled_until_ns = 0; }
+    for (uint32_t i = 0; i < node->spec.disk_count; i++) {
+        node->disks[i].stalled_until_ns = 0;
+        node->disks[i].is_full = false;
+    }
+    if (world->knobs.clock_heal_max_ns > 0) { node->wall_step_ms = 0; }
     if (node->boot_count == 0) { return; } /* it was never up: world_restart's business */
     if (node->state == WORLD_DOWN) { boot(world, node); }
     for (uint32_t i = 0; i < node->spec.shard_count; i++) {

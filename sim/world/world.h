@@ -83,10 +83,11 @@ enum world_fault {
     WORLD_DISK_EIO_READ,    /* [read] */
     WORLD_DISK_EIO_WRITE,   /* [write, truncate, allocate] maybe part of it was done */
     WORLD_DISK_EIO_SYNC, /* [sync] fails; what it should have covered stays readable and clean until a crash brings old bytes back */
-    WORLD_DISK_EIO_BACK,    /* [write] write-back fails in the background: as above, and the next sync says so, once */
-    WORLD_DISK_EIO_NAME,    /* [open, rename, unlink, make, remove, sync of a directory] */
-    WORLD_DISK_EIO_LIST,    /* [list] */
-    WORLD_DISK_NO_SPACE,    /* [write, allocate, open that creates, make] */
+    WORLD_DISK_EIO_BACK, /* [write] write-back fails in the background: as above, and the next sync says so, once */
+    WORLD_DISK_EIO_NAME, /* [open, rename, unlink, make, remove, sync of a directory] */
+    WORLD_DISK_EIO_LIST, /* [list] */
+    WORLD_DISK_NO_SPACE, /* [write, allocate, open that creates, make] */
+    WORLD_DISK_FULL, /* [about once a second, per disk] nothing new fits for a while: a file grows no more, none is made */
     WORLD_DISK_NO_HANDLES,  /* [open] */
     WORLD_DISK_LOST_WRITE,  /* [write] never reaches the disk, though synced. Not in the swarm. */
     WORLD_DISK_MISDIRECTED, /* [write] reaches the disk somewhere else in the file. Not in the swarm. */
@@ -94,13 +95,13 @@ enum world_fault {
     WORLD_DISK_SYNC_LIES,   /* [sync] covers nothing and says so never. Not in the swarm. */
     WORLD_DISK_ROT,         /* [crash] one bit of what is durable flips. Not in the swarm; or world_rot. */
     /* nodes */
-    WORLD_CRASH_POWER,   /* [effect of a node with disks] the power goes: only what the disk kept remains */
-    WORLD_CRASH_PROCESS, /* [effect of a node with disks] the process dies: the page cache remains */
-    WORLD_CRASH_KIND,    /* [effect or message of a kind that knobs.crash_kinds names] the power goes */
-    WORLD_SHARD_SLOW,    /* [step] a shard pauses */
-    WORLD_NODE_PAUSE,    /* [step] all shards of the node pause */
-    WORLD_MESSAGE_LATE,  /* [message between shards] a long delay */
-    WORLD_CLOCK_STEP, /* [about once a second, per node] the wall clock moves, by years at times. Not in the swarm. */
+    WORLD_CRASH_POWER,    /* [effect of a node with disks] the power goes: only what the disk kept remains */
+    WORLD_CRASH_PROCESS,  /* [effect of a node with disks] the process dies: the page cache remains */
+    WORLD_CRASH_KIND,     /* [effect or message of a kind that knobs.crash_kinds names] the power goes */
+    WORLD_SHARD_SLOW,     /* [step] a shard pauses */
+    WORLD_NODE_PAUSE,     /* [step] all shards of the node pause */
+    WORLD_MESSAGE_LATE,   /* [message between shards] a long delay */
+    WORLD_CLOCK_STEP,     /* [about once a second, per node] the wall clock moves, by years at times */
     WORLD_DISK_NO_MEMORY, /* [open, read] the system has none for it */
     /* what became of things at a power cut: counted, no rate of their own */
     WORLD_KEPT_WRITE,      /* an unsynced write was kept */
@@ -176,7 +177,8 @@ struct world_knobs {
         flip_effect; /* 0: none. The n-th effect or message (from 1, of all nodes, as the trace counts them) is hashed with
                              one bit of `flip` changed; the run itself is not. */
     enum world_flip flip;
-    uint64_t drift_max_ppm; /* of monotonic clocks, each node its own; 0: none */
+    uint64_t drift_max_ppm;     /* of monotonic clocks, each node its own; 0: none */
+    uint64_t clock_heal_max_ns; /* a stepped wall clock is set right within this, and at each boot; 0: it stays */
     int64_t wall_start_ms;
     bool evicts_at_boot; /* a node that starts reads past the page cache, as it must after a failed sync: what
                                       such a sync dropped is seen as it is on disk. Off: a process that dies and starts again still
@@ -319,6 +321,8 @@ uint32_t world_stepping(const struct world *world, uint32_t *shard_out);
 /* One line per event and effect, until NULL. The file stays the caller's. */
 void world_trace_to(struct world *world, FILE *to);
 
+/* A failed write-back that no sync has told of yet: the next one will, faults over or not. A power cut ends that too. */
+bool world_hides_error(const struct world *world, uint32_t node);
 uint32_t world_outstanding(const struct world *world, uint32_t node); /* effects without a completion */
 uint32_t world_open_ids(const struct world *world, uint32_t node);    /* connections, listeners and files */
 /* What a machine would read there now / would find after a power cut that keeps nothing. Valid until the next call into

@@ -5,6 +5,7 @@
  *         faults.c   names, rates and dice; the swarm
  *         world.c    nodes, boot and crash, the shard's loop, looking on
  *         crash.c    crashes at an effect
+ *         second.c   what strikes about once a second: partitions, clock steps, full disks; and how it ends
  *         effect.c   an effect's way from the step to its completion; tables of ids; port.h's rules for machines
  *         network.c  listeners, connections, segments
  *         content.c  bytes of a file: cached, durable, and what is between
@@ -310,6 +311,7 @@ struct disk {
     uint64_t used_bytes;
     uint64_t capacity_bytes; /* 0: no limit */
     uint64_t stalled_until_ns;
+    bool is_full; /* for a while, whatever is used */
 };
 
 void world__content_write(struct content *content, uint64_t position_bytes, const uint8_t *at, uint64_t size_bytes);
@@ -427,10 +429,13 @@ struct call {
     void *context;
 };
 
-struct heal {
+enum heal_kind { HEAL_LINK = 0, HEAL_DISK, HEAL_CLOCK };
+struct heal { /* the end of a trouble that lasts */
     struct timer timer;
     struct base_link in_world;
-    uint32_t from, to;
+    enum heal_kind kind;
+    uint32_t node;
+    uint32_t to; /* HEAL_LINK: the other node; HEAL_DISK: the disk */
 };
 
 struct world {
@@ -476,6 +481,7 @@ void world__breach(struct world *world, const struct shard *shard, const char *f
     __attribute__((format(printf, 3, 4)));
 uint64_t world__lent_sum(const struct port_effect *effect);
 void world__shard_stopped(struct world *world, struct shard *shard);
+void world__second_fire(struct world *world, struct timer *timer);
 bool world__crashes_before(struct world *world, struct node *node, uint32_t kind);
 
 /* ---- flip.c ---- */

@@ -353,8 +353,27 @@ static void a_failed_write_back_is_told_by_the_next_sync_once(void **state)
     world_set_rate(p->world, WORLD_DISK_EIO_BACK, 1000000);
     expect_rc(do_it(p, a_write(0, 1, 0, "new", 3)), PORT_OK);
     world_set_rate(p->world, WORLD_DISK_EIO_BACK, 0);
+    assert_true(world_hides_error(p->world, p->node));
     expect_rc(do_it(p, of_file(PORT_SYNC, 0, 1)), PORT_IO);
+    assert_false(world_hides_error(p->world, p->node));
     expect_rc(do_it(p, of_file(PORT_SYNC, 0, 1)), PORT_OK);
+    drop_puppet(p);
+}
+
+static void a_disk_that_fills_for_a_while_takes_what_it_has_room_for_already(void **state)
+{
+    (void)state;
+    struct puppet *p = given_puppet(1, NULL);
+    given_durable(p, "a", "123456");
+    world_set_rate(p->world, WORLD_DISK_FULL, 1000000);
+    while (world_hits(p->world, WORLD_DISK_FULL) == 0) { expect_rc(do_it(p, of_file(PORT_SYNC, 0, 1)), PORT_OK); }
+    world_set_rate(p->world, WORLD_DISK_FULL, 0);
+    expect_rc(do_it(p, an_open(1, 1, "b", CREATE)), PORT_NO_SPACE);
+    expect_rc(do_it(p, by_name(PORT_MAKE_DIR, "d")), PORT_NO_SPACE);
+    expect_rc(do_it(p, a_write(0, 1, 6, "7", 1)), PORT_NO_SPACE);
+    expect_rc(do_it(p, a_write(0, 1, 0, "x", 1)), PORT_OK);
+    (void)world_run(p->world, world_now(p->world) + 10 * WORLD_S); /* it has healed */
+    expect_rc(do_it(p, a_write(0, 1, 6, "7", 1)), PORT_OK);
     drop_puppet(p);
 }
 
@@ -614,6 +633,7 @@ int main(void)
         cmocka_unit_test(after_a_failed_sync_old_bytes_come_back_at_a_boot_too),
         cmocka_unit_test(after_a_failed_sync_of_a_directory_names_may_be_gone),
         cmocka_unit_test(a_failed_write_back_is_told_by_the_next_sync_once),
+        cmocka_unit_test(a_disk_that_fills_for_a_while_takes_what_it_has_room_for_already),
         cmocka_unit_test(a_full_disk_refuses_and_heals),
         cmocka_unit_test(lying_disks_lose_what_was_synced),
         cmocka_unit_test(a_lost_rename_is_gone_though_synced),
