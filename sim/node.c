@@ -47,6 +47,13 @@ static void *create(void *context, const struct world_boot *boot)
 {
     const struct node *node = context;
     struct broker_config config = node->config;
+    struct base_prng dice;
+    base_prng_init(&dice, boot->seed, UINT64_C(0x6d656d)); /* "mem" */
+    if (base_prng_chance(&dice, node->refuse_ppm, 1000000)) {
+        static const uint64_t far[] = {10, 100, 1000, 5000};
+        config.refuse_from = 1 + base_prng_below(&dice, far[base_prng_below(&dice, BASE_ARRAY_COUNT(far))]);
+        config.refuse_count = 1 + (uint32_t)base_prng_below(&dice, 4);
+    }
     config.shard = boot->shard;
     config.shards = boot->shard_count;
     config.seed = boot->seed;

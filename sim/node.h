@@ -10,16 +10,20 @@
 #include "broker/broker.h"
 #include "sim/world/world.h"
 
-#define NODE_PORT         9092
-#define NODE_REGION_BYTES ((size_t)96 << 20)
-#define NODE_CLUSTER_ID   "weir-sim-cluster-id-00"
+#define NODE_PORT       9092
+#define NODE_CLUSTER_ID "weir-sim-cluster-id-00"
 
 #define NODE_PAIRS_MAX 4
 
 struct node {
     struct broker_config config; /* shard, shards, seed and the listener's address are set at each boot */
     struct broker_pair pairs[NODE_PAIRS_MAX];
+    uint32_t
+        refuse_ppm; /* of boots, a shard each: some takings of memory, drawn at the boot, are refused. May be changed. */
 };
+
+#define NODE_REGION_MB_MIN 16
+#define NODE_REGION_MB_MAX 96
 
 /* Small limits, so that runs meet them. `step_max`: items of work per step. `journal_bytes`: 512 KiB at least. */
 void node_init(struct node *node, uint32_t step_max, uint64_t journal_bytes);

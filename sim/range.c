@@ -157,6 +157,7 @@ static void add(struct totals *totals, const struct run_result *result, uint64_t
     totals->sum.virtual_ns += result->virtual_ns;
     totals->sum.operations += result->operations;
     totals->sum.acks_judged += result->acks_judged;
+    totals->sum.refused += result->refused;
     for (int i = 0; i < WORLD_FAULT_COUNT; i++) { totals->sum.hits[i] += result->hits[i]; }
     for (int i = 0; i < CHECK_APIS; i++) { totals->sum.answers[i] += result->answers[i]; }
     for (int i = 0; i < RUN_BRANCH_COUNT; i++) { totals->sum.branches[i] += result->branches[i]; }
@@ -245,6 +246,7 @@ static void print_tables(const struct range_config *range, struct totals *totals
         if (!is_of_swarm && totals->sum.hits[i] == 0) { continue; }
         print_row(range->is_json, "fault", world_fault_name((enum world_fault)i), totals->sum.hits[i]);
     }
+    print_row(range->is_json, "fault", "no_memory", totals->sum.refused);
     for (int16_t i = 0; i < CHECK_APIS; i++) {
         const struct kafka_api_info *info = kafka_api_info(i);
         if (totals->sum.answers[i] == 0 || info == NULL) { continue; }

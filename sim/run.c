@@ -168,12 +168,13 @@ static bool broker_is_still(struct run *run)
 
 static bool verifier_is_finished(struct run *run) { return view_actor(run, run->verifier).is_finished; }
 
-/* A disk that failed is off line until a restart: the operator's part. */
+/* A disk that failed is off line until a restart, and memory that is going to run out is seen to: the operator's part. */
 static void restart_failed(struct run *run)
 {
     bool is_failed = false;
     for (uint32_t i = 0; i < (uint32_t)run->shape.shards; i++) {
-        is_failed = is_failed || view_shard(run, i).is_disk_failed;
+        struct broker_view view = view_shard(run, i);
+        is_failed = is_failed || view.is_disk_failed || view.refusals_left > 0;
     }
     bool is_reboot = world_hides_error(run->world, run->cast.broker); /* the system's log told the operator */
     if (!is_failed && !is_reboot) { return; }
@@ -187,6 +188,7 @@ static bool drain(struct run *run)
 {
     world_calm(run->world);
     run->is_calm = true;
+    run->node.refuse_ppm = 0;
     tell_actors(run, ACTOR_DRAIN);
     note(run, "calm");
     restart_failed(run);
@@ -365,13 +367,15 @@ void run__begin(struct run *run, const struct world_knobs *knobs)
     run->cast = (struct actor_cast){
         .world = run->world, .history = &run->history, .port = NODE_PORT, .context = run, .on_read = on_read};
     node_init(&run->node, (uint32_t)run->shape.step_max, (uint64_t)run->shape.journal_bytes);
+    run->node.refuse_ppm = run->shape.refusals != 0 ? 600000 : 0;
     if (knobs->clock_heal_max_ns == 0) { node_forget_time(&run->node); }
     run__observe(run);
-    run->cast.broker = world_add_node(run->world, &(struct world_node_spec){.machine = &node_machine,
-                                                                            .context = &run->node,
-                                                                            .shard_count = (uint32_t)run->shape.shards,
-                                                                            .disk_count = 1,
-                                                                            .region_bytes = NODE_REGION_BYTES});
+    run->cast.broker =
+        world_add_node(run->world, &(struct world_node_spec){.machine = &node_machine,
+                                                             .context = &run->node,
+                                                             .shard_count = (uint32_t)run->shape.shards,
+                                                             .disk_count = 1,
+                                                             .region_bytes = (size_t)run->shape.region_mb << 20});
     run__add_actors(run);
     run__schedule(run);
 }

@@ -98,6 +98,7 @@ struct run_result {
     uint64_t reached[RUN_STATE_COUNT]; /* crashes that were tied to that state */
     uint64_t asked_of[WORLD_BEFORE_COUNT], crashes_before[WORLD_BEFORE_COUNT];
     uint64_t acks_judged;
+    uint64_t refused; /* takings of memory */
 };
 
 /* True for a knob of the run, or of the world. */

@@ -190,6 +190,7 @@ static void on_step(void *context, uint32_t node, uint32_t shard, const struct p
     }
     if (shard == 0 && view.state != run->states[0]) { note_move(run, view.state); }
     if (shard == 0 || !run->is_ready[shard]) { run->states[shard] = view.state; }
+    if (view.state == BROKER_STOPPED && run->states[shard] != BROKER_STOPPED) { run->result->refused += view.refused; }
     if (view.is_disk_failed && shard == 0) { run->result->branches[RUN_DISK_FAILED] = 1; }
     if (view.is_disk_failed) { run->is_disk_failed = true; }
     if (run->is_ready[shard] && view.state < BROKER_CLOSING) { look_at_logs(run, shard, broker); }
@@ -220,6 +221,18 @@ static void on_boot(void *context, uint32_t node)
     history_once(&run->history, &op);
 }
 
+/* Before the memory goes. */
+static void note_refusals(struct run *run)
+{
+    for (uint32_t i = 0; i < (uint32_t)run->shape.shards; i++) {
+        const struct broker *broker = world_machine_at(run->world, run->cast.broker, i);
+        if (broker == NULL) { continue; }
+        struct broker_view view;
+        broker_view(broker, &view);
+        run->result->refused += view.refused;
+    }
+}
+
 static void on_crash(void *context, uint32_t node, enum world_crash kind)
 {
     struct run *run = context;
@@ -232,6 +245,7 @@ static void on_crash(void *context, uint32_t node, enum world_crash kind)
     };
     run->result->branches[branches[run->states[0]]] += 1;
     run->result->crashes += 1;
+    note_refusals(run);
     if (run->sprung != RUN_STATE_COUNT && !world_is_crash_planned(run->world, node)) {
         run->result->reached[run->sprung] += 1;
         run->sprung = RUN_STATE_COUNT;

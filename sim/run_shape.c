@@ -26,6 +26,8 @@ static const struct {
     {"segment_bytes", offsetof(struct run_shape, segment_bytes)},
     {"journal_bytes", offsetof(struct run_shape, journal_bytes)},
     {"state_crashes", offsetof(struct run_shape, state_crashes)},
+    {"refusals", offsetof(struct run_shape, refusals)},
+    {"region_mb", offsetof(struct run_shape, region_mb)},
     {"sync_errors", offsetof(struct run_shape, sync_errors)},
     {"full_disks", offsetof(struct run_shape, full_disks)},
     {"io_errors", offsetof(struct run_shape, io_errors)},
@@ -112,10 +114,13 @@ void run__shape_draw(struct run *run, struct world_knobs *knobs)
         .full_disks = draw_full_disks(config->seed),
         .io_errors = base_prng_chance(&run->prng, 1, 3) ? 1 : 0,
         .clean_stop = draw(run, 0, 1),
+        .refusals = base_prng_chance(&run->prng, 1, 4) ? 1 : 0,
+        .region_mb = base_prng_chance(&run->prng, 1, 3) ? draw(run, NODE_REGION_MB_MIN, 24) : NODE_REGION_MB_MAX,
         .admin_operations = 30,
     };
     world_knobs_swarm(knobs, config->seed);
     knobs->restart_delay_max_ns = 400 * WORLD_MS;
+    if (base_prng_chance(&run->prng, 1, 6)) { knobs->handles_max = (uint32_t)draw(run, 30, 60); }
     run__shape_set(run, knobs);
 }
 

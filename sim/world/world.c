@@ -777,6 +777,7 @@ void world_calm(struct world *world)
 {
     CHECK(world->stepping_node == WORLD_NONE);
     memset(world->knobs.rate_ppm, 0, sizeof world->knobs.rate_ppm);
+    world->knobs.handles_max = UINT32_MAX;
     world->knobs.crash_at_effect = 0;
     for (uint32_t i = 0; i < world->node_count; i++) { world->nodes[i]->crash_plan.left = 0; }
     world__trace_note(world, WORLD_NONE, "calm");

@@ -289,7 +289,8 @@ void world_set_capacity(struct world *world, uint32_t node, uint32_t disk, uint6
 bool world_rot(struct world *world, uint32_t node, uint32_t disk);
 /* Flips one bit of one byte of a file, durable and cached. False: no such byte. */
 bool world_rot_at(struct world *world, uint32_t node, uint32_t disk, const char *path, uint64_t position_bytes);
-void world_calm(struct world *world); /* rates to 0, stalls and pauses over, links healed, crashed nodes restarted */
+/* Rates to 0, no limit of handles, stalls and pauses over, links healed, disks with room, crashed nodes restarted. */
+void world_calm(struct world *world);
 
 /* ---- looking on ------------------------------------------------------------------------------------------------------ */
 

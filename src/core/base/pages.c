@@ -32,6 +32,8 @@ struct base_pages {
     uint32_t block_count;
     uint32_t used[BASE_CLASS_COUNT];    /* pages */
     uint32_t reserve[BASE_CLASS_COUNT]; /* pages */
+    uint64_t refuse_after;              /* takings until the first refusal */
+    uint32_t refuse_count, refused;
 };
 
 static uint8_t *node_at(const struct base_pages *pages, unsigned order, uint32_t index)
@@ -161,9 +163,32 @@ static uint32_t pages_for(size_t size_bytes)
     return count > COUNT_MASK ? COUNT_MASK + 1 : (uint32_t)count;
 }
 
+void base_pages_refuse(struct base_pages *pages, uint64_t from, uint32_t count)
+{
+    pages->refuse_after = from == 0 ? 0 : from - 1;
+    pages->refuse_count = from == 0 ? 0 : count;
+}
+
+uint32_t base_pages_refusals_left(const struct base_pages *pages) { return pages->refuse_count; }
+
+uint32_t base_pages_refused(const struct base_pages *pages) { return pages->refused; }
+
+static bool is_refused(struct base_pages *pages)
+{
+    if (pages->refuse_count == 0) { return false; }
+    if (pages->refuse_after > 0) {
+        pages->refuse_after -= 1;
+        return false;
+    }
+    pages->refuse_count -= 1;
+    pages->refused += 1;
+    return true;
+}
+
 void *base_pages_take(struct base_pages *pages, enum base_class class, size_t size_bytes)
 {
     CHECK((unsigned)class < BASE_CLASS_COUNT);
+    if (is_refused(pages)) { return NULL; }
     uint32_t count = pages_for(size_bytes);
     if (count > room_pages(pages, class)) { return NULL; }
     unsigned wanted = order_of(count);

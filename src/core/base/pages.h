@@ -36,6 +36,12 @@ void base_pages_give(struct base_pages *pages, void *block);
 /* Shrinks a block in place to at least `size_bytes` (> 0, not more than it has): its tail pages are free again. */
 void base_pages_shrink(struct base_pages *pages, void *block, size_t size_bytes);
 
+/* For tests and the simulator: of the takings from now on, the `from`-th (1 first) and those after it, `count` of them, find no
+ * room. Whoever takes must live with that at any time. 0: none. */
+void base_pages_refuse(struct base_pages *pages, uint64_t from, uint32_t count);
+uint32_t base_pages_refusals_left(const struct base_pages *pages);
+uint32_t base_pages_refused(const struct base_pages *pages); /* so far */
+
 size_t base_pages_block_bytes(const struct base_pages *pages, const void *block);
 size_t base_pages_used_bytes(const struct base_pages *pages); /* all classes */
 size_t base_pages_room_bytes(const struct base_pages *pages,

@@ -457,6 +457,7 @@ enum base_rc broker_create(struct base_region region, const struct broker_config
         return BASE_FULL;
     }
     if (config->shard == 0 && create_services(broker, &arena, &sizes) != BASE_OK) { return BASE_FULL; }
+    base_pages_refuse(broker->pages, config->refuse_from, config->refuse_count);
     *broker_out = broker;
     return BASE_OK;
 }
@@ -488,6 +489,8 @@ void broker_view(const struct broker *broker, struct broker_view *view_out)
                                      .connections = conns.connections,
                                      .requests = broker->requests.taken_count,
                                      .parked = broker->parked_count,
+                                     .refused = base_pages_refused(broker->pages),
+                                     .refusals_left = base_pages_refusals_left(broker->pages),
                                      .memory_used_bytes = base_pages_used_bytes(broker->pages),
                                      .requests_done = broker->requests_done,
                                      .fetches_evaluated = broker->fetches_evaluated};

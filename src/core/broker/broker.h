@@ -76,6 +76,8 @@ struct broker_config {
     uint32_t step_max;               /* items of work per step; 1 in some tests */
     bool validates_records;          /* weir.record.validation=full */
     bool is_check_slow;
+    uint64_t refuse_from;  /* simulator: the n-th taking of a block of memory finds none; 0: none does */
+    uint32_t refuse_count; /* and so many in a row */
 };
 
 #define BROKER_REGION_BYTES_MIN      ((size_t)12 << 20)
@@ -113,8 +115,9 @@ struct broker_view {
     uint32_t requests; /* in flight */
     uint32_t parked;   /* fetches waiting */
     uint32_t logs;
-    uint64_t memory_used_bytes; /* blocks out of the region's pages */
-    uint64_t journal_syncs;     /* shard 0 */
+    uint32_t refused, refusals_left; /* of refuse_count */
+    uint64_t memory_used_bytes;      /* blocks out of the region's pages */
+    uint64_t journal_syncs;          /* shard 0 */
     uint64_t requests_done;
     uint64_t fetches_evaluated; /* rounds of reads begun for Fetch: what a parked fetch must not add to */
 };

@@ -239,7 +239,10 @@ void journal__ck_done(struct journal *journal, const struct port_event *event, s
     case JOURNAL__CK_OPENING:
         journal->slots[ck->slot].state = rc == PORT_OK ? JOURNAL__SLOT_OPEN : JOURNAL__SLOT_FREE;
         ck->stage = JOURNAL__CK_GATHERING;
-        if (rc != PORT_OK) { failed(journal, rc); }
+        if (rc != PORT_OK) {
+            ck->slot = JOURNAL__NO_SLOT; /* another's, as soon as it asks */
+            failed(journal, rc);
+        }
         break;
     case JOURNAL__CK_WRITING: written(journal, event, out); break;
     case JOURNAL__CK_SYNCING:

@@ -242,6 +242,23 @@ static void clients_cannot_take_what_is_kept_for_control_and_replication(void **
     drop(given);
 }
 
+static void the_nth_taking_is_refused_and_so_many_after_it(void **state)
+{
+    (void)state;
+    struct given *given = given_pages(300 * PAGE, 0, 0);
+    base_pages_refuse(given->pages, 3, 2);
+    static const bool is_given[] = {true, true, false, false, true, true};
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(is_given); i++) {
+        void *block = base_pages_take(given->pages, BASE_CONTROL, 1);
+        assert_int_equal(block != NULL, is_given[i]);
+        if (block != NULL) { base_pages_give(given->pages, block); }
+    }
+    assert_int_equal(base_pages_refused(given->pages), 2);
+    assert_int_equal(base_pages_refusals_left(given->pages), 0);
+    assert_int_equal(base_pages_used_bytes(given->pages), 0);
+    drop(given);
+}
+
 static void a_huge_region_costs_only_what_is_touched(void **state)
 {
     (void)state;
@@ -312,6 +329,7 @@ int main(void)
         cmocka_unit_test(random_calls_agree_with_the_model_and_everything_returns),
         cmocka_unit_test(the_same_calls_give_the_same_places),
         cmocka_unit_test(clients_cannot_take_what_is_kept_for_control_and_replication),
+        cmocka_unit_test(the_nth_taking_is_refused_and_so_many_after_it),
         cmocka_unit_test(a_huge_region_costs_only_what_is_touched),
         cmocka_unit_test(a_region_too_small_or_promised_twice_is_full),
         cmocka_unit_test(wrong_pointers_are_stopped),

@@ -292,6 +292,33 @@ static void a_full_disk_fails_a_checkpoint_and_nothing_else(void **state)
     end(host);
 }
 
+/* The next file asks for the slot that the failed open gave back, before the checkpoint has ended. */
+static void a_checkpoint_that_was_not_opened_closes_no_other_file(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    struct host *host = given_journal(&config);
+    append(host, 1, 200);
+    host->disk->fail_kind = PORT_OPEN;
+    host->disk->kind_seen = 0;
+    host->disk->fail_at = 1;
+    host->disk->fail_rc = PORT_NO_HANDLES;
+    assert_true(journal_checkpoint_begin(host->journal, &host->out));
+    host_turn(host);
+    host_run(host);
+    host->disk->fail_at = 0;
+    append(host, 4, 8000); /* the next file is made */
+    host->is_checkpointing = true;
+    journal_checkpoint_end(host->journal, false, &host->out);
+    host_turn(host);
+    host_run(host);
+    assert_int_equal(host->checkpoint_rc, PORT_NO_HANDLES);
+    append(host, 12, 8000);
+    assert_false(host->is_disk_failed);
+    (void)expect_recovers(host->disk, &config, 17, 17);
+    end(host);
+}
+
 static void more_states_than_fit_are_refused_and_all_come_back_in_order(void **state)
 {
     (void)state;
@@ -406,6 +433,7 @@ int main(void)
         cmocka_unit_test(a_checkpoint_waits_for_what_was_under_way_when_it_began),
         cmocka_unit_test(files_beyond_a_lowered_limit_go),
         cmocka_unit_test(a_full_disk_fails_a_checkpoint_and_nothing_else),
+        cmocka_unit_test(a_checkpoint_that_was_not_opened_closes_no_other_file),
         cmocka_unit_test(more_states_than_fit_are_refused_and_all_come_back_in_order),
         cmocka_unit_test(a_checkpoint_that_fails_to_sync_takes_the_disk_off_line),
         cmocka_unit_test(a_failure_at_any_effect_is_never_acknowledged_away),
