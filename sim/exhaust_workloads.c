@@ -4,7 +4,7 @@
  */
 #include "exhaust__parts.h"
 
-#define SMALL .step_max = 16, .pause_max_ms = 5, .journal_bytes = 512 << 10
+#define SMALL .region_mb = NODE_REGION_MB_MAX, .step_max = 16, .pause_max_ms = 5, .journal_bytes = 512 << 10
 
 const struct exhaust_workload exhaust__workloads[] = {
     {.name = "first",

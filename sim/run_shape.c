@@ -115,7 +115,7 @@ void run__shape_draw(struct run *run, struct world_knobs *knobs)
         .io_errors = base_prng_chance(&run->prng, 1, 3) ? 1 : 0,
         .clean_stop = draw(run, 0, 1),
         .refusals = base_prng_chance(&run->prng, 1, 4) ? 1 : 0,
-        .region_mb = base_prng_chance(&run->prng, 1, 3) ? draw(run, NODE_REGION_MB_MIN, 24) : NODE_REGION_MB_MAX,
+        .region_mb = base_prng_chance(&run->prng, 1, 3) ? draw(run, NODE_REGION_MB_MIN, 30) : NODE_REGION_MB_MAX,
         .admin_operations = 30,
     };
     world_knobs_swarm(knobs, config->seed);

@@ -50,7 +50,7 @@ static const struct {
     [WORLD_SHARD_SLOW] = {"shard_slow", 2000},
     [WORLD_NODE_PAUSE] = {"node_pause", 200},
     [WORLD_MESSAGE_LATE] = {"message_late", 10000},
-    [WORLD_CLOCK_STEP] = {"clock_step", 100000},
+    [WORLD_CLOCK_STEP] = {"clock_step", 200000},
     [WORLD_DISK_NO_MEMORY] = {"disk_no_memory", 2000},
     [WORLD_KEPT_WRITE] = {"kept_write", 0},
     [WORLD_LOST_WRITE] = {"lost_write", 0},

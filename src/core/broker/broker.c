@@ -320,6 +320,7 @@ static struct plog_config plog_config_of(const struct broker_config *config, con
                                 .inline_bytes_max = config->inline_bytes_max,
                                 .step_max = config->step_max,
                                 .producer_expiry_ms = config->producer_expiry_ms,
+                                .opened_bytes_max = config->decompressed_bytes_max,
                                 .is_check_slow = config->is_check_slow};
 }
 

@@ -197,10 +197,10 @@ enum journal__load_stage {
     JOURNAL__LOAD_REPLAY,
     JOURNAL__LOAD_SETTLE, /* what no line covers is written again, so that a sync can say that it is on disk */
     JOURNAL__LOAD_SETTLE_CHECKPOINT,
-    JOURNAL__LOAD_OPEN, /* the file to go on in */
-    JOURNAL__LOAD_MARK, /* a first group of this life */
+    JOURNAL__LOAD_SYNC_DIR, /* every name that is there */
+    JOURNAL__LOAD_OPEN,     /* the file to go on in */
+    JOURNAL__LOAD_MARK,     /* a first group of this life */
     JOURNAL__LOAD_SYNC_MARK,
-    JOURNAL__LOAD_SYNC_DIR,
     JOURNAL__LOAD_FORMAT,
     JOURNAL__LOAD_DONE,
 };

@@ -463,23 +463,31 @@ static bool sync_mark(struct journal *journal, struct port_out *out)
     journal->end += JOURNAL__PAGE_BYTES;
     journal->sequence += 1;
     journal->line = journal->end;
-    load->stage = JOURNAL__LOAD_SYNC_DIR;
     if (load->is_cut) { /* now the new file, and a mark at its begin */
         journal__slot_close(journal, journal->current_slot, out);
         journal->current_slot = JOURNAL__NO_SLOT;
         load->is_cut = false;
         load->mark_done = 0;
         load->stage = JOURNAL__LOAD_OPEN;
+        return true;
     }
-    return true;
+    journal__read_close(journal, out);
+    journal__load_end(journal, PORT_OK);
+    return false;
 }
 
+/* Names that a life before this one made, and died before it synced them: a group of this life must not outlive the checkpoint
+ * that it builds upon. */
 static bool sync_dir(struct journal *journal, struct port_out *out)
 {
+    struct journal__load *load = &journal->load;
     if (!ask_dir(journal, PORT_SYNC_DIR, JOURNAL__DIR, out)) { return false; }
-    journal__read_close(journal, out);
-    journal__load_end(journal, journal->load.rc);
-    return false;
+    if (load->rc != PORT_OK) {
+        journal__load_end(journal, load->rc);
+        return false;
+    }
+    load->stage = JOURNAL__LOAD_OPEN;
+    return true;
 }
 
 static bool step_stage(struct journal *journal, struct port_out *out)
@@ -496,10 +504,10 @@ static bool step_stage(struct journal *journal, struct port_out *out)
     case JOURNAL__LOAD_REPLAY: return journal__replay(journal, out);
     case JOURNAL__LOAD_SETTLE: return journal__settle(journal, out);
     case JOURNAL__LOAD_SETTLE_CHECKPOINT: return journal__settle_checkpoint(journal, out);
+    case JOURNAL__LOAD_SYNC_DIR: return sync_dir(journal, out);
     case JOURNAL__LOAD_OPEN: return open_current(journal, out);
     case JOURNAL__LOAD_MARK: return mark(journal, out);
     case JOURNAL__LOAD_SYNC_MARK: return sync_mark(journal, out);
-    case JOURNAL__LOAD_SYNC_DIR: return sync_dir(journal, out);
     case JOURNAL__LOAD_FORMAT: return format(journal, out);
     case JOURNAL__LOAD_DONE: return false;
     }

@@ -558,6 +558,6 @@ bool journal__settle_checkpoint(struct journal *journal, struct port_out *out)
     journal->checkpoint_synced = load->chosen.sequence;
     journal->checkpoint_which = load->which;
     journal__read_close(journal, out);
-    load->stage = JOURNAL__LOAD_OPEN;
+    load->stage = JOURNAL__LOAD_SYNC_DIR;
     return true;
 }

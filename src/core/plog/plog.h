@@ -56,6 +56,7 @@ struct plog_config {
         inline_bytes_max; /* runs below this have their bytes journalled; larger ones are synced in their own file first */
     uint32_t step_max;    /* items of work per call of plog_turn; 1 in tests */
     uint64_t producer_expiry_ms;
+    uint64_t opened_bytes_max;   /* of a compressed batch whose records are looked through; 0: 256 MiB */
     uint64_t retention_check_ms; /* log.retention.check.interval.ms; 0: 300000 */
     bool is_check_slow;
 };

@@ -581,7 +581,9 @@ static bool find_record(struct plog *plog, struct plog__read *read, const struct
         *result_out = PLOG_DAMAGED;
         return false;
     }
-    size_t open_bytes = rec_open_bytes(&batch, OPENED_BYTES_MAX);
+    uint64_t configured_max = plog->config.opened_bytes_max;
+    size_t opened_max = configured_max == 0 || configured_max > OPENED_BYTES_MAX ? OPENED_BYTES_MAX : configured_max;
+    size_t open_bytes = rec_open_bytes(&batch, opened_max);
     uint8_t *scratch = open_bytes == 0 ? NULL : base_pages_take(plog->pages, BASE_CLIENTS, open_bytes);
     if (open_bytes > 0 && scratch == NULL) {
         *result_out = PLOG_BUSY;
@@ -591,7 +593,7 @@ static bool find_record(struct plog *plog, struct plog__read *read, const struct
     base_arena_init(&arena, scratch, open_bytes);
     struct base_slice records;
     bool is_found = false;
-    if (rec_open(&batch, OPENED_BYTES_MAX, &arena, &records) == REC_OK) {
+    if (rec_open(&batch, opened_max, &arena, &records) == REC_OK) {
         struct rec_walk walk;
         struct rec_record record;
         rec_walk_init(&walk, &batch, records);

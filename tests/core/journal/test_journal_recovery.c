@@ -606,9 +606,39 @@ static void what_only_the_page_cache_held_is_made_durable_before_it_counts(void 
     end(host);
 }
 
+/* The process dies at its n-th effect, the next one at its m-th, and with that the power goes. */
+static void a_format_that_two_lives_share_outlives_the_power(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    for (uint64_t n = 1; n <= 24; n++) {
+        for (uint64_t m = 1; m <= 40; m++) {
+            struct host *host = host_make(fake_disk_make(), &config);
+            host->effects_max = n;
+            host_start(host);
+            struct fake_disk *disk = host_free(host);
+            disk->queue_count = 0; /* nobody carries out what the dead one asked */
+            memset(disk->open, 0, sizeof disk->open);
+            host = host_make(disk, &config);
+            host->effects_max = disk->done_count + m;
+            host_start(host);
+            struct fake_disk *after = fake_disk_crash(host->disk, FAKE_KEEP_NOTHING, 0, 0, false);
+            fake_disk_free(host_free(host));
+            host = host_make(after, &config);
+            host_start(host);
+            if (host->replay_rc != PORT_OK || host->damage_count > 0) {
+                fail_msg("cut at %d and %d: %s, %u damages", (int)n, (int)m, port_rc_name(host->replay_rc),
+                         host->damage_count);
+            }
+            fake_disk_free(host_free(host));
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_format_that_two_lives_share_outlives_the_power),
         cmocka_unit_test(an_empty_disk_is_formatted_once_and_an_untouched_one_comes_back_empty),
         cmocka_unit_test(a_crash_at_any_point_of_a_format_leaves_a_disk_that_can_be_started),
         cmocka_unit_test(a_journal_torn_at_any_byte_of_its_last_group_gives_the_acknowledged_entries),

@@ -150,6 +150,29 @@ static void expect_time(struct world *world, struct plog_ref ref, const struct m
     if (expected < model->end) { assert_int_equal(out->timestamp_ms, model->timestamps[expected]); }
 }
 
+/* Room is taken for the most that a batch may hold: what was accepted, not what a codec could make of so many bytes. */
+static void a_batch_is_opened_up_to_what_is_accepted(void **state)
+{
+    (void)state;
+    for (int is_limited = 0; is_limited < 2; is_limited++) {
+        struct world *world = world_make(1);
+        if (is_limited == 1) { world->config.opened_bytes_max = 10000; }
+        world_start(world);
+        struct plog_ref ref = world_log(world, 0, "topic", 0);
+        (void)world_append(
+            world, ref,
+            (struct batch_ask){.records = 20, .value_bytes = 2000, .timestamp = 100, .is_compressed = true});
+        world_run(world);
+        uint64_t token = world->next_token++;
+        assert_int_equal(plog_find_time(world->plog, ref, token, 110, &world->out), BASE_OK);
+        world->wants_continue = true;
+        world_run(world);
+        assert_int_equal(world_answer(world, token)->result, PLOG_OK);
+        assert_int_equal(world_answer(world, token)->out.offset, is_limited == 1 ? -1 : 10);
+        world_free(world);
+    }
+}
+
 static void every_time_is_found_to_the_record(void **state)
 {
     (void)state;
@@ -601,6 +624,7 @@ static void epoch_ends_are_as_kafka_answers_them(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_batch_is_opened_up_to_what_is_accepted),
         cmocka_unit_test(a_read_at_every_offset_equals_the_model),
         cmocka_unit_test(an_index_answer_equals_a_scans),
         cmocka_unit_test(every_time_is_found_to_the_record),
