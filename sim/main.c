@@ -22,6 +22,8 @@ static const char *const usage =
     "  --trace FILE      one line per event and effect (--seed)\n"
     "  --history FILE    what clients asked for and were told (--seed)\n"
     "  --json            one object a line\n"
+    "  --log             logs alone, as leaders and followers (else one seed in four is such a run)\n"
+    "  --broker          brokers alone\n"
     "  --exhaust         a power cut at every effect of small workloads (seed 1, or those given)\n"
     "  --judge FILE...   histories, of runs here or of real brokers: what they break\n"
     "  --every N         at each N-th effect only (--exhaust)\n"
@@ -86,6 +88,10 @@ static int take_option(struct asked *asked, const char *option, char *value)
     }
     if (strcmp(option, "--json") == 0) {
         range->is_json = true;
+        return 0;
+    }
+    if (strcmp(option, "--log") == 0 || strcmp(option, "--broker") == 0) {
+        config->mode = option[2] == 'l' ? RUN_LOG : RUN_BROKER;
         return 0;
     }
     if (value == NULL) { return -1; }

@@ -44,7 +44,8 @@ struct pool {
 
 static void print_command(const struct run_config *config, uint64_t seed)
 {
-    printf("weir-sim --seed %" PRIu64, seed);
+    static const char *const modes[] = {[RUN_BY_SEED] = "", [RUN_BROKER] = " --broker", [RUN_LOG] = " --log"};
+    printf("weir-sim --seed %" PRIu64 "%s", seed, modes[config->mode]);
     for (uint32_t i = 0; i < config->set_count; i++) {
         printf(" --set %s=%" PRId64, config->sets[i].name, config->sets[i].value);
     }
@@ -77,8 +78,9 @@ static void print_result(const struct range_config *range, const struct run_conf
         return;
     }
     if (!result->is_ok) { printf("%s: %s\n", result->id, result->text); }
-    printf("seed=%" PRIu64 " events=%" PRIu64 " virtual_s=%.3f hash=%016" PRIx64 " result=%s", result->seed,
-           result->events, virtual_s, result->hash, result->is_ok ? "ok" : result->id);
+    printf("seed=%" PRIu64 "%s events=%" PRIu64 " virtual_s=%.3f hash=%016" PRIx64 " result=%s", result->seed,
+           result->is_log ? " mode=log" : "", result->events, virtual_s, result->hash,
+           result->is_ok ? "ok" : result->id);
     if (!result->is_ok) {
         printf(" repeat: ");
         print_command(config, result->seed);

@@ -2,6 +2,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
+#include "log.h"
 #include "run__parts.h"
 
 #include <inttypes.h>
@@ -20,10 +21,17 @@
 /* A failed CHECK of the core ends the run, not the program: one run at a time in a process. */
 static sigjmp_buf panic_way_out;
 static struct run *volatile panic_run;
+static struct log_run *volatile panic_log;
 
 void base_panic_host(const char *file, int line, const char *what)
 {
     struct run *run = panic_run;
+    struct log_run *log = panic_log;
+    if (log != NULL) {
+        log_panic(log, file, line, what);
+        panic_log = NULL;
+        siglongjmp(panic_way_out, 1);
+    }
     if (run == NULL) {
         (void)fprintf(stderr, "CHECK failed: %s:%d: %s\n", file, line, what); /* about to abort */
         abort();
@@ -35,11 +43,15 @@ void base_panic_host(const char *file, int line, const char *what)
 }
 
 static const char *const branch_names[RUN_BRANCH_COUNT] = {
-    "crash_in_boot",       "crash_in_recovery", "crash_in_loading", "crash_in_service", "crash_in_stop",
-    "crash_in_checkpoint", "start_empty",       "start_clean",      "start_dirty",      "tail_cut",
-    "bytes_replayed",      "states_read",       "checkpoint",       "journal_rolled",   "journal_trimmed",
-    "large_run",           "segment_rolled",    "disk_failed",      "disk_full",        "full_refused",
-    "start_refused",
+    "crash_in_boot",    "crash_in_recovery", "crash_in_loading",
+    "crash_in_service", "crash_in_stop",     "crash_in_checkpoint",
+    "start_empty",      "start_clean",       "start_dirty",
+    "tail_cut",         "bytes_replayed",    "states_read",
+    "checkpoint",       "journal_rolled",    "journal_trimmed",
+    "large_run",        "segment_rolled",    "disk_failed",
+    "disk_full",        "full_refused",      "start_refused",
+    "log_mode",         "log_truncated",     "log_crash_in_truncation",
+    "log_file_cut",     "log_segment_gone",  "log_waited_checkpoint",
 };
 const char *run_branch_name(enum run_branch branch) { return branch_names[branch]; }
 
@@ -416,9 +428,28 @@ static void draw_and_go(struct run *run)
     go(run);
 }
 
+bool run_is_log(const struct run_config *config)
+{
+    if (config->mode != RUN_BY_SEED) { return config->mode == RUN_LOG; }
+    return base_hash_u64(config->seed ^ UINT64_C(0x6c6f67)) % 4 == 0;
+}
+
+static void run_log(const struct run_config *config, struct run_result *result_out)
+{
+    struct log_run *run = log_begin(config, result_out);
+    panic_log = run;
+    if (sigsetjmp(panic_way_out, 0) == 0) { log_go(run); }
+    panic_log = NULL;
+    log_end(run);
+}
+
 void run_seed(const struct run_config *config, struct run_result *result_out)
 {
-    *result_out = (struct run_result){.seed = config->seed};
+    *result_out = (struct run_result){.seed = config->seed, .is_log = run_is_log(config)};
+    if (result_out->is_log) {
+        run_log(config, result_out);
+        return;
+    }
     struct run *run = calloc(1, sizeof *run);
     CHECK(run != NULL);
     run->config = config;

@@ -29,10 +29,13 @@ struct run_set {
     int64_t value;
 };
 
+enum run_mode { RUN_BY_SEED = 0, RUN_BROKER, RUN_LOG }; /* BY_SEED: the log mode for one seed in four */
+
 struct run_config {
     uint64_t seed;
     struct run_set sets[RUN_SETS_MAX]; /* knobs of the world, or of the run (run_knob_is_known) */
     uint32_t set_count;
+    enum run_mode mode;
     FILE *trace;   /* NULL: none */
     FILE *history; /* NULL: none */
 };
@@ -59,6 +62,12 @@ enum run_branch { /* what a start or an end met: the broker's recovery */
                   RUN_DISK_FULL,     /* by schedule */
                   RUN_FULL_REFUSED,  /* the broker said that it refuses what is produced */
                   RUN_START_REFUSED, /* a start ended in STOPPED */
+                  RUN_LOG_MODE,      /* seeds that ran the log mode (log.h) */
+                  RUN_LOG_TRUNCATED, /* a follower's end was cut, by epoch */
+                  RUN_LOG_CRASH_IN_TRUNCATION,
+                  RUN_LOG_FILE_CUT,          /* a file was cut while truncations went on */
+                  RUN_LOG_SEGMENT_GONE,      /* a file was unlinked */
+                  RUN_LOG_WAITED_CHECKPOINT, /* an append to a truncated log was too large for the journal */
                   RUN_BRANCH_COUNT
 };
 const char *run_branch_name(enum run_branch branch);
@@ -83,7 +92,8 @@ const char *run_state_name(enum run_state state);
 struct run_result {
     uint64_t seed;
     bool is_ok;
-    char id[8]; /* I4, I21, CHECK, ... */
+    bool is_log; /* the log mode ran */
+    char id[8];  /* I4, I21, CHECK, ... */
     char text[512];
     uint64_t events;
     uint64_t virtual_ns;
@@ -101,6 +111,7 @@ struct run_result {
     uint64_t refused; /* takings of memory */
 };
 
+bool run_is_log(const struct run_config *config);
 /* True for a knob of the run, or of the world. */
 bool run_knob_is_known(const char *name);
 void run_seed(const struct run_config *config, struct run_result *result_out);

@@ -106,6 +106,7 @@ static void on_message(struct broker *broker, const struct port_message *message
     case MSG_RECOVERY_END:
     case MSG_CHECKPOINT:
     case MSG_STATE_TAKEN:
+    case MSG_CHECKPOINTED:
     case MSG_CLOSE: back_message(broker, message, out); return;
     case MSG_WRITTEN:
     case MSG_APPENDED:
@@ -126,6 +127,7 @@ static void on_message(struct broker *broker, const struct port_message *message
     case MSG_SERVING:
     case MSG_STATE:
     case MSG_STATES_END:
+    case MSG_WANT_CHECKPOINT:
     case MSG_DRAINED:
     case MSG_CLOSED:
     case MSG_END: start_message(broker, message, out); return;
@@ -306,6 +308,13 @@ static uint32_t parts_of_front(const struct broker_config *config, const struct 
     return (uint32_t)base_max_u64(sizes->parts / config->shards, 16);
 }
 
+#define JOURNAL_GROUP_HEAD_BYTES 8192u /* more than the table of a group of one entry, twice, and the end of a page */
+
+static uint32_t journal_group_bytes(const struct broker_config *config)
+{
+    return (uint32_t)base_min_u64(1 << 20, config->journal_file_bytes / 2);
+}
+
 static struct plog_config plog_config_of(const struct broker_config *config, const struct sizes *sizes)
 {
     return (struct plog_config){.shard = config->shard,
@@ -318,6 +327,8 @@ static struct plog_config plog_config_of(const struct broker_config *config, con
                                 .files_max = config->files_max,
                                 .file_slot_first = 0,
                                 .inline_bytes_max = config->inline_bytes_max,
+                                .run_bytes_max = (uint32_t)base_min_u64(64 << 10, journal_group_bytes(config) -
+                                                                                      JOURNAL_GROUP_HEAD_BYTES),
                                 .step_max = config->step_max,
                                 .producer_expiry_ms = config->producer_expiry_ms,
                                 .opened_bytes_max = config->decompressed_bytes_max,
@@ -377,7 +388,7 @@ static enum base_rc create_services(struct broker *broker, struct base_arena *ar
                                      .entries_max = base_min_u64(runs_max, 8192) > 64
                                                         ? (uint32_t)base_min_u64(runs_max, 8192)
                                                         : 64,
-                                     .group_bytes_max = (uint32_t)base_min_u64(1 << 20, config->journal_file_bytes / 2),
+                                     .group_bytes_max = journal_group_bytes(config),
                                      .file_bytes = config->journal_file_bytes,
                                      .bytes_max = config->journal_bytes_max,
                                      .reserve_bytes_max = RESERVE_BYTES_MAX,

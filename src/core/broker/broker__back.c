@@ -117,7 +117,9 @@ static int16_t error_of(enum plog_result result)
     case PLOG_DUPLICATE_OLD: return KAFKA_ERROR_DUPLICATE_SEQUENCE_NUMBER;
     case PLOG_FENCED: return KAFKA_ERROR_INVALID_PRODUCER_EPOCH;
     case PLOG_UNKNOWN_PRODUCER: return KAFKA_ERROR_UNKNOWN_PRODUCER_ID;
-    case PLOG_GONE: return KAFKA_ERROR_NOT_LEADER_OR_FOLLOWER;
+    case PLOG_GONE:
+    case PLOG_NOT_NEXT:
+    case PLOG_OLD_EPOCH: return KAFKA_ERROR_NOT_LEADER_OR_FOLLOWER;
     case PLOG_BUSY: return KAFKA_ERROR_KAFKA_STORAGE_ERROR;
     }
     UNREACHABLE();
@@ -383,13 +385,14 @@ void put_run(struct port_message *message, const struct plog_run *run)
     message->words[4] = run->position_bytes;
     message->words[5] = (uint64_t)run->offset_base;
     message->words[6] = (uint64_t)run->offset_end;
-    message->words[7] = (uint64_t)run->change << 32 | run->crc;
+    message->words[7] = (uint64_t)run->cuts << 48 | (uint64_t)run->change << 32 | run->crc;
     message->words[8] = run->size_bytes;
 }
 
 void get_run(const struct port_message *message, struct plog_run *run_out)
 {
-    *run_out = (struct plog_run){.change = (enum plog_change_kind)(message->words[7] >> 32),
+    *run_out = (struct plog_run){.change = (enum plog_change_kind)(message->words[7] >> 32 & 0xff),
+                                 .cuts = (uint16_t)(message->words[7] >> 48),
                                  .id = get_part(message, 0),
                                  .segment_base = (int64_t)message->words[3],
                                  .position_bytes = message->words[4],
@@ -561,6 +564,9 @@ bool back_poll(struct broker *broker, struct port_out *out)
         case PLOG_OUT_READ:
         case PLOG_OUT_TIME:
         case PLOG_OUT_STARTED: on_op_done(broker, &item, out); break;
+        case PLOG_OUT_TRUNCATED:
+        case PLOG_OUT_EPOCH: break; /* with one replica nobody asks */
+        case PLOG_OUT_WANT_CHECKPOINT: to_first(broker, MSG_WANT_CHECKPOINT, out); break;
         case PLOG_OUT_WATERMARK: on_watermark(broker, item.ref); break;
         case PLOG_OUT_RUN:
         case PLOG_OUT_CHANGE: send_run(broker, &item, out); break;
@@ -653,6 +659,7 @@ void back_message(struct broker *broker, const struct port_message *message, str
     case MSG_RECOVERY_END: plog_recovery_end(broker->plog, out); return;
     case MSG_CHECKPOINT: broker->is_checkpoint_due = true; return;
     case MSG_STATE_TAKEN: plog_state_taken(broker->plog, out); return;
+    case MSG_CHECKPOINTED: plog_checkpointed(broker->plog); return;
     case MSG_CLOSE: plog_stop(broker->plog, out); return;
     default: UNREACHABLE();
     }

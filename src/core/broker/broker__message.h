@@ -52,6 +52,8 @@ enum message_kind {
     MSG_STATE,      /* lent: a state -> MSG_STATE_TAKEN */
     MSG_STATE_TAKEN,
     MSG_STATES_END,
+    MSG_CHECKPOINTED,    /* to every back: it is whole, and the newest; no answer */
+    MSG_WANT_CHECKPOINT, /* a back's: an append waits for one; no answer */
     /* stop */
     MSG_DRAIN, /* to every shard: its front takes no more; -> MSG_DRAINED */
     MSG_DRAINED,

@@ -717,6 +717,7 @@ static bool journal_now(struct broker *broker, const struct port_message *messag
                                   .offset_end = run.offset_end,
                                   .leader_epoch = run.leader_epoch,
                                   .crc = run.crc,
+                                  .cuts = run.cuts,
                                   .size_bytes = run.size_bytes};
     if (index == BASE_POOL_NONE) { return false; }
     struct journal_op *op = base_pool_at(&broker->journal_ops, index);
@@ -786,6 +787,7 @@ static void give_entry(struct broker *broker, const struct journal_out *item, st
                            .offset_end = entry->offset_end,
                            .leader_epoch = entry->leader_epoch,
                            .crc = entry->crc,
+                           .cuts = entry->cuts,
                            .size_bytes = entry->size_bytes};
     struct port_message message;
     message_begin(&message, shard_of(broker, entry->id), MSG_REPLAY);
@@ -888,6 +890,9 @@ static void on_checkpointed(struct broker *broker, const struct journal_out *ite
 {
     broker->is_checkpointing = false;
     if (item->result != PORT_OK) { log_words(out, PORT_ERROR, "a checkpoint failed: ", port_rc_name(item->result)); }
+    if (item->result == PORT_OK && broker->state != BROKER_CHECKPOINTING) {
+        to_every_shard(broker, MSG_CHECKPOINTED, out);
+    }
     if (broker->state != BROKER_CHECKPOINTING) { return; }
     /* What came while it was written (a deletion that a back had yet to do) would make the stop unclean: once more. */
     bool is_behind = item->result == PORT_OK && broker->has_entries_since_checkpoint;
@@ -1036,6 +1041,9 @@ void start_message(struct broker *broker, const struct port_message *message, st
         return;
     case MSG_SERVING: on_serving(broker, message, out); return;
     case MSG_STATE: add_state(broker, message, out); return;
+    case MSG_WANT_CHECKPOINT:
+        if (may_checkpoint(broker)) { checkpoint_begin(broker, out); }
+        return;
     case MSG_STATES_END:
         if (broker->states_due == 0) { return; } /* abandoned meanwhile */
         broker->states_due -= 1;

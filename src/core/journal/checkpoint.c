@@ -25,7 +25,10 @@ static void begin(struct journal *journal, uint32_t which, struct port_out *out)
     struct journal__ck *ck = &journal->ck;
     CHECK(ck->stage == JOURNAL__CK_IDLE);
     uint32_t slot = journal__slot_take(journal);
-    CHECK(slot != JOURNAL__NO_SLOT); /* current, next, two that close: eight are enough */
+    if (slot == JOURNAL__NO_SLOT) { /* a slow disk still closes the files of those before: as if out of handles */
+        *ck = (struct journal__ck){.stage = JOURNAL__CK_GATHERING, .rc = PORT_NO_HANDLES, .slot = JOURNAL__NO_SLOT};
+        return;
+    }
     *ck = (struct journal__ck){
         .stage = JOURNAL__CK_OPENING,
         .which = which,

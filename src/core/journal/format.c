@@ -12,7 +12,8 @@ enum {
     MAGIC_HEAD = 0x574a4331,    /* WJC1 */
     MAGIC_STATE = 0x574a5331,   /* WJS1 */
     MAGIC_END = 0x574a4531,     /* WJE1 */
-    FORMAT_VERSION = 1,
+    FORMAT_VERSION = 2,
+    FORMAT_OLDEST = 1, /* the same without `cuts`: zeros stand there */
     FLAG_LINE = 1,
     FLAG_MORE = 2,
     FLAG_CLEAN = 1,
@@ -29,6 +30,8 @@ static bool is_sealed(const uint8_t *at, size_t size_bytes, uint32_t magic)
 {
     return base_get_u32(at) == magic && base_get_u32(at + size_bytes - 4) == codec_crc32c(0, at, size_bytes - 4);
 }
+
+static bool is_version(uint16_t version) { return version >= FORMAT_OLDEST && version <= FORMAT_VERSION; }
 
 void journal__put_head(uint8_t *at, const struct journal__head *head)
 {
@@ -55,7 +58,7 @@ bool journal__get_head(const uint8_t *at, struct base_uuid id, uint64_t position
                        struct journal__head *head_out)
 {
     if (base_get_u32(at) != MAGIC_GROUP || base_get_u64(at + 40) != position) { return false; }
-    if (!is_sealed(at, JOURNAL__HEAD_BYTES, MAGIC_GROUP) || base_get_u16(at + 4) != FORMAT_VERSION) { return false; }
+    if (!is_sealed(at, JOURNAL__HEAD_BYTES, MAGIC_GROUP) || !is_version(base_get_u16(at + 4))) { return false; }
     if (memcmp(at + 8, id.b, sizeof id.b) != 0) { return false; }
     struct journal__head head = {
         .id = id,
@@ -87,6 +90,7 @@ void journal__put_row(uint8_t *at, const struct journal__row *row, const struct 
     memset(at, 0, JOURNAL__ROW_BYTES);
     at[0] = entry->kind;
     at[1] = entry->has_bytes ? FLAG_HAS_BYTES : 0;
+    base_put_u16(at + 2, entry->cuts);
     base_put_u32(at + 4, (uint32_t)entry->id.index);
     memcpy(at + 8, entry->id.topic.b, sizeof entry->id.topic.b);
     base_put_u64(at + 24, (uint64_t)entry->segment_base);
@@ -109,6 +113,7 @@ bool journal__get_row(const uint8_t *at, const struct journal__head *head, struc
     struct journal__row row = {
         .entry = {.kind = at[0],
                   .has_bytes = (at[1] & FLAG_HAS_BYTES) != 0,
+                  .cuts = base_get_u16(at + 2),
                   .id = {.index = (int32_t)base_get_u32(at + 4)},
                   .segment_base = (int64_t)base_get_u64(at + 24),
                   .position_bytes = base_get_u64(at + 32),
@@ -163,7 +168,7 @@ void journal__put_ck_head(uint8_t *at, const struct journal__ck_head *head)
 
 bool journal__get_ck_head(const uint8_t *at, struct journal__ck_head *head_out)
 {
-    if (!is_sealed(at, JOURNAL__CK_HEAD_BYTES, MAGIC_HEAD) || base_get_u16(at + 4) != FORMAT_VERSION) { return false; }
+    if (!is_sealed(at, JOURNAL__CK_HEAD_BYTES, MAGIC_HEAD) || !is_version(base_get_u16(at + 4))) { return false; }
     struct journal__ck_head head = {
         .life = base_get_u32(at + 24),
         .sequence = base_get_u64(at + 32),

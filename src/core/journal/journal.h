@@ -63,6 +63,7 @@ struct journal_entry {
     int64_t offset_end;
     int32_t leader_epoch;
     uint32_t crc; /* CRC-32C of the bytes (kept whether or not they are in the journal) */
+    uint16_t cuts;
     uint64_t size_bytes;
 };
 

@@ -20,8 +20,21 @@
  *   A page-cache topic has no RUN: written is DURABLE at once, for the watermark's purposes.
  *   The journal failed (plog_disk_failed): nothing is acknowledged again; what was in flight fails as PLOG_STORAGE.
  *
+ * LEADER AND FOLLOWER. A leader's appends get their offsets here; a follower's bring them along (plog_append.is_assigned), and
+ * must follow the log's end. plog_begin_epoch says where a leader's epoch begins, records or none; a follower learns epochs from
+ * the batches. The watermark is the synced end where this is the only replica, and what it was told where it is one of several
+ * (plog_log_config.is_mark_told, plog_watermark), never above the synced end.
+ *
+ * A TRUNCATION (plog_truncate) waits until what was asked before is durable, then finds the batch that holds the offset, judges
+ * what its producers and its greatest timestamp are without what goes, changes memory, and leaves as PLOG_CHANGE_TRUNCATE. Files
+ * are cut and unlinked only when the journal has it, when no sync of the file runs and no lease reaches beyond the cut; appends
+ * asked meanwhile come after it. Each run names how many truncations came before it (plog_run.cuts): one from before a
+ * truncation that the state knows is history and is not replayed. From a truncation on until a checkpoint that knows it is whole
+ * (plog_checkpointed), all runs of the log have their bytes in the journal: replay writes what was cut once more, and then what
+ * took its place.
+ *
  * THE JOURNAL'S SIDE is carried by broker: plog names no journal. PLOG_OUT_RUN and PLOG_OUT_CHANGE are what must be journalled,
- * in the order they leave; plog_restore and plog_replay bring it back. A CHANGE may have bytes too (PLOG_CHANGE_SEGMENT: the
+ * in the order they leave; plog_restore and plog_replay bring it back. A CHANGE may have bytes too (PLOG_CHANGE_SEGMENT, _EPOCH: the
  * log's name): they are journalled with it and given back to plog_replay. Where run_token is 0 nothing is to be answered; what
  * such a change points at stays until the run after it is answered.
  *
@@ -54,7 +67,10 @@ struct plog_config {
     uint32_t file_slot_first; /* file ids of this machine have slots [file_slot_first, file_slot_first + files_max) */
     uint32_t
         inline_bytes_max; /* runs below this have their bytes journalled; larger ones are synced in their own file first */
-    uint32_t step_max;    /* items of work per call of plog_turn; 1 in tests */
+    uint32_t
+        run_bytes_max; /* what the journal takes of one run, at most; 0: 64 KiB. A truncated log takes no larger append
+                               until the next checkpoint (PLOG_BUSY, and PLOG_OUT_WANT_CHECKPOINT) */
+    uint32_t step_max; /* items of work per call of plog_turn; 1 in tests */
     uint64_t producer_expiry_ms;
     uint64_t opened_bytes_max;   /* of a compressed batch whose records are looked through; 0: 256 MiB */
     uint64_t retention_check_ms; /* log.retention.check.interval.ms; 0: 300000 */
@@ -73,7 +89,8 @@ struct plog_log_config {    /* of one log; may change at run time (plog_configur
     bool is_page_cache;       /* weir.durability */
     uint64_t flush_messages;  /* page-cache topics: flush.messages, flush.ms; UINT64_MAX: never */
     uint64_t flush_ms;
-    bool is_metadata; /* the cluster metadata log: control batches allowed, never deleted */
+    bool is_metadata;  /* the cluster metadata log: control batches allowed, never deleted */
+    bool is_mark_told; /* one replica of several: the watermark is what plog_watermark says */
 };
 
 struct plog_ref {
@@ -94,6 +111,8 @@ enum plog_result {
     PLOG_GONE,             /* the log was deleted meanwhile */
     PLOG_DAMAGED,          /* the range asked for is damaged: KAFKA_STORAGE_ERROR, the rest of the log works */
     PLOG_BUSY,             /* no room: try again later */
+    PLOG_NOT_NEXT, /* append, assigned: its offsets don't follow the log's end, or an epoch goes back. Nothing of it is there */
+    PLOG_OLD_EPOCH, /* append, epoch: the log knows a later epoch than the caller's. Nothing of it is there */
 };
 
 MUST_USE
@@ -119,10 +138,12 @@ bool plog_each(const struct plog *plog, uint32_t *cursor, struct plog_ref *ref_o
 struct plog_view {
     struct base_part id;
     struct base_slice name;
-    int64_t offset_start; /* log start */
-    int64_t offset_end;   /* the next offset to be assigned */
-    int64_t watermark;    /* first offset that may not be read */
-    int32_t leader_epoch;
+    int64_t offset_start;  /* log start */
+    int64_t offset_end;    /* the next offset to be assigned */
+    int64_t synced_end;    /* everything before it is durable */
+    int64_t watermark;     /* first offset that may not be read */
+    int32_t leader_epoch;  /* the latest known of: nothing of an earlier one is taken */
+    int32_t epoch_last;    /* the latest that has begun in the log; -1: none */
     int64_t timestamp_max; /* -1: none */
     int64_t
         timestamp_max_offset; /* last offset of the batch that has it; the very record: plog_find_time(timestamp_max) */
@@ -141,8 +162,9 @@ struct plog_append {
         batches; /* whole record batches, validated by the caller; borrowed, and written to (base offset, epoch, and for
                                  log append time the timestamps), until the append's last out */
     uint32_t size_bytes;
-    int32_t leader_epoch; /* written into the batches */
+    int32_t leader_epoch; /* written into the batches; is_assigned: of the leader they came from */
     bool is_log_append_time;
+    bool is_assigned;   /* a follower's: offsets and epochs are as in the batches */
     bool wants_written; /* also answer PLOG_OUT_WRITTEN when written (acks=1) */
 };
 /* Queues an append; the answers come as outs, never from inside. Last out of every append: SYNCED or FAILED.
@@ -180,8 +202,24 @@ enum base_rc plog_find_time(struct plog *plog, struct plog_ref ref, uint64_t tok
 void plog_epoch_end(const struct plog *plog, struct plog_ref ref, int32_t epoch, int32_t *epoch_out,
                     int64_t *offset_end_out);
 
+/* An epoch of this replica's leadership begins at the log's end, behind what is being written; appends of an earlier one, waiting ones
+ * too, fail as PLOG_OLD_EPOCH. PLOG_OUT_EPOCH (offset: where it begins) follows when it is durable.
+ * Fails BASE_FULL: another one or a truncation is on its way; nothing has changed. */
+MUST_USE
+enum base_rc plog_begin_epoch(struct plog *plog, struct plog_ref ref, uint64_t token, int32_t epoch,
+                              struct port_out *out);
+/* The log ends before the batch that holds `offset`; at or beyond the end only an epoch that has no record goes. PLOG_OUT_TRUNCATED (offset: the end)
+ * follows when it is durable: PLOG_OK, PLOG_OFFSET_RANGE (below the log start), or why not: then nothing has changed.
+ * Fails BASE_FULL: one is on its way, or the start is moving. */
+MUST_USE
+enum base_rc plog_truncate(struct plog *plog, struct plog_ref ref, uint64_t token, int64_t offset,
+                           struct port_out *out);
+/* What the leader says is committed. Raises the watermark, never above the synced end, nor above where a truncation that is asked
+ * for will end the log: what a leader has at those offsets is not what is here. */
+void plog_watermark(struct plog *plog, struct plog_ref ref, int64_t offset, struct port_out *out);
+
 /* DeleteRecords and retention: the log start moves to `offset` (not above the watermark), whole segments below go.
- * PLOG_OUT_STARTED with the token follows when it is durable. */
+ * PLOG_OUT_STARTED with the token follows when it is durable. Fails BASE_FULL: it is moving, or a truncation is on its way. */
 MUST_USE
 enum base_rc plog_move_start(struct plog *plog, struct plog_ref ref, uint64_t token, int64_t offset,
                              struct port_out *out);
@@ -195,6 +233,8 @@ enum plog_out_kind {
     PLOG_OUT_READ, /* token, result; offset (asked), file/position_bytes/size_bytes + lease, or block/size_bytes (plog_read_bytes) */
     PLOG_OUT_TIME,      /* token, result, offset, timestamp_ms, leader_epoch */
     PLOG_OUT_STARTED,   /* token, result, offset: the new log start */
+    PLOG_OUT_TRUNCATED, /* token, result, offset: the end */
+    PLOG_OUT_EPOCH,     /* token, result, offset: where it begins */
     PLOG_OUT_WATERMARK, /* ref: its watermark, start or health changed since the last one: wake who waits */
     PLOG_OUT_RUN,       /* to be journalled: run; answer plog_journalled(run_token) */
     PLOG_OUT_CHANGE,    /* to be journalled: change; answer plog_journalled(run_token) if run_token != 0 */
@@ -204,9 +244,10 @@ enum plog_out_kind {
     PLOG_OUT_REPLAYED, /* the restore or replay asked for with run_token is done. OK, or DAMAGED: go on; the log is marked.
                              Anything else (STORAGE, NO_SPACE, BUSY): it was tried for PLOG_REPLAY_PATIENCE_NS and is not in
                              the segment. No checkpoint may follow in this life: it would forget what the journal holds */
-    PLOG_OUT_RECOVERED,   /* answer to plog_recovery_end */
-    PLOG_OUT_DELETED,     /* id: its files are gone */
-    PLOG_OUT_DISK_FAILED, /* a sync of a segment failed: broker takes the disk off line (plog_disk_failed) */
+    PLOG_OUT_RECOVERED,       /* answer to plog_recovery_end */
+    PLOG_OUT_DELETED,         /* id: its files are gone */
+    PLOG_OUT_WANT_CHECKPOINT, /* an append waits for one: see run_bytes_max */
+    PLOG_OUT_DISK_FAILED,     /* a sync of a segment failed: broker takes the disk off line (plog_disk_failed) */
     PLOG_OUT_FULL,    /* the disk had no room for something: broker refuses what needs more until there is room again */
     PLOG_OUT_STOPPED, /* answer to plog_stop: files closed, nothing in flight */
 };
@@ -227,7 +268,8 @@ struct plog_run {                 /* one write of one log, or a change of its sh
     int64_t offset_base;     /* run: first offset; START: the new log start; TRUNCATE: the new end */
     int64_t offset_end;      /* run: one past the last */
     int32_t leader_epoch;
-    uint32_t crc; /* CRC-32C of the bytes */
+    uint16_t cuts; /* truncations of the log before it, modulo 2^16; TRUNCATE: itself included */
+    uint32_t crc;  /* CRC-32C of the bytes */
     uint64_t size_bytes;
     const struct port_piece
         *pieces; /* the bytes, in memory, when they are to be journalled; NULL: synced in the segment itself.
@@ -280,6 +322,8 @@ void plog_disk_failed(struct plog *plog, struct port_out *out);
  * from the journal position where the checkpoint began gives the same end either way. */
 void plog_checkpoint(struct plog *plog, struct port_out *out);
 void plog_state_taken(struct plog *plog, struct port_out *out);
+/* The checkpoint whose states came last is whole, and the newest: what came before its begin is not replayed again. */
+void plog_checkpointed(struct plog *plog);
 
 /* Recovery, before anything else: states first, then runs and changes in journal order, each answered by PLOG_OUT_REPLAYED before
  * the next of the same log is given; then plog_recovery_end. `bytes` empty: the run was synced in its segment and is checked there

@@ -11,6 +11,8 @@
  *   plog__epochs.c    the leader epoch cache
  *   plog__files.c     the cache of open files
  *   plog__segments.c  segments, their syncs, the log start, retention
+ *   plog__cut.c       truncations: what is found out before anything changes
+ *   plog__cutoff.c    ... and what changes, live and at replay
  *   plog__read.c      reads, times, leases
  *   plog__recover.c   restore, replay, the scan of what no journal names
  *   plog__state.c     state blocks
@@ -65,6 +67,7 @@ enum plog__token {
     PLOG__TOKEN_SYNC,     /* segment */
     PLOG__TOKEN_CAPTURE,
     PLOG__TOKEN_REAP,
+    PLOG__TOKEN_CUT,
 };
 static inline uint64_t plog__token(enum plog__token kind, uint32_t slot)
 {
@@ -73,7 +76,14 @@ static inline uint64_t plog__token(enum plog__token kind, uint32_t slot)
 
 /* ---- tasks and files ---- */
 
-enum plog__task_kind { PLOG__TASK_WRITER = 0, PLOG__TASK_READ, PLOG__TASK_SYNC, PLOG__TASK_CAPTURE, PLOG__TASK_REAP };
+enum plog__task_kind {
+    PLOG__TASK_WRITER = 0,
+    PLOG__TASK_READ,
+    PLOG__TASK_SYNC,
+    PLOG__TASK_CAPTURE,
+    PLOG__TASK_REAP,
+    PLOG__TASK_CUT
+};
 
 struct plog__task {
     struct base_link link; /* on plog.ready, file.waiters, or one of plog's lists of waiters */
@@ -131,12 +141,14 @@ struct plog__segment {
     uint32_t time_count;
     uint32_t files[PLOG__SEGMENT_FILES]; /* + 1 */
     uint32_t pins;                       /* reads, leases, a capture: it stays */
+    uint32_t leases_above;               /* that reach beyond its end: bytes that a truncation cut off */
     bool is_sealed;
     bool is_created; /* the .log file is there */
     bool is_named;   /* ... and its name is durable */
     bool is_born;    /* PLOG_CHANGE_SEGMENT left */
     bool needs_cut;  /* after a restart: the file may be longer than what is known */
     bool is_doomed;
+    bool is_cut_off;     /* by a truncation that the journal does not have yet: its files stay */
     bool is_index_bad;   /* its index files are not used */
     bool is_index_dirty; /* written since their last sync */
     bool is_sync_wanted;
@@ -305,9 +317,15 @@ struct plog__log {
     int32_t leader_epoch;
     int64_t offset_start;
     int64_t offset_end; /* of whole written rounds */
+    int64_t synced_end; /* of durable rounds */
     int64_t watermark;
-    uint32_t mark_segment; /* where the watermark stands; NONE: nothing below it is left */
+    int64_t mark_offset;   /* whose place mark_segment and mark_bytes are; a watermark that was told may be elsewhere */
+    uint32_t mark_segment; /* NONE: nothing below it is left */
     uint64_t mark_bytes;
+    uint16_t cuts;          /* truncations so far, modulo 2^16 */
+    bool is_cut;            /* truncated, and no whole checkpoint knows it yet: runs have their bytes in the journal */
+    uint16_t captured_cuts; /* as the last capture saw it ... */
+    uint64_t captured_in;   /* ... which was this one */
     uint64_t size_bytes;
     int64_t timestamp_max; /* over all segments */
     int64_t timestamp_max_offset;
@@ -355,7 +373,8 @@ struct plog__log {
     uint32_t flush_segment;
     uint64_t flush_done;
     struct port_piece flush_piece;
-    bool needs_undo;
+    bool needs_undo;  /* the file of undo_segment is longer than what is known of it */
+    bool is_undo_cut; /* ... because of a truncation */
     uint32_t undo_segment;
     enum plog__small small;
     enum plog__small_kind small_kind;
@@ -366,7 +385,22 @@ struct plog__log {
     struct plog__replay replay;
 
     uint32_t changes_in_flight;
-    uint32_t reads; /* in flight, leases included */
+    uint32_t reads;  /* in flight, leases included */
+    bool is_cutting; /* a truncation is asked for */
+    bool is_cut_out; /* ... memory has it, and the journal is about to */
+    int64_t cut_offset;
+    uint64_t cut_token;
+    uint8_t *cut_block; /* what PLOG_CHANGE_TRUNCATE carries */
+    struct port_piece cut_piece;
+    int64_t cut_segment_base;
+    uint64_t cut_position_bytes;
+    struct base_list held; /* appends that come after it */
+    struct base_link cut;  /* on plog.cuts */
+    bool has_epoch;        /* one is about to begin, when nothing of an earlier one is being written */
+    bool is_epoch_out;     /* it has, and the journal is about to have it */
+    int32_t epoch_next;
+    int64_t epoch_start;
+    uint64_t epoch_token;
     bool is_start_moving;
     bool is_start_asked; /* with a token */
     int64_t start_next;
@@ -408,6 +442,12 @@ struct plog__read {
     enum plog__read_kind kind;
     enum plog__read_state state;
     bool is_asked;       /* an effect is in flight */
+    bool is_placing;     /* looks for the watermark's place first */
+    int64_t mark_offset; /* the watermark that it reads to, and its place */
+    uint32_t mark_segment;
+    uint64_t mark_bytes;
+    bool is_above;       /* counted in its segment's leases_above */
+    uint16_t cuts;       /* of the log, when it was located: it begins anew when the log was truncated since */
     uint32_t log;        /* NONE: there was none */
     uint32_t generation; /* of the lease */
     struct plog_read ask;
@@ -493,6 +533,61 @@ struct plog__reap {
     char path_to[PLOG__PATH_BYTES];
 };
 
+/*   IDLE -a log is ready-> TIMES (the last time entry that stays) -> COUNT (index entries that stay) -> PLACE <-> SCAN
+ *     -place, timestamp and producers are known-> APPLY -the change leaves-> IDLE */
+enum plog__cut_state {
+    PLOG__CUT_IDLE = 0,
+    PLOG__CUT_TIMES,
+    PLOG__CUT_COUNT,
+    PLOG__CUT_PLACE,
+    PLOG__CUT_SCAN,
+    PLOG__CUT_APPLY
+};
+struct plog__cut_producer {
+    int64_t id;
+    struct plog__sequence now;   /* what stays of it */
+    struct plog__sequence found; /* in the window that is being scanned */
+    bool is_epoch_whole;         /* an older epoch came before those in it */
+    bool is_done;                /* nothing older can matter */
+};
+struct plog__cutter {
+    enum plog__cut_state state;
+    struct plog__task task;
+    bool is_asked;
+    uint32_t log;
+    uint32_t segment; /* pinned: the one being looked at */
+    uint32_t target;  /* the segment that holds the end, NONE: none */
+    bool is_target_done;
+    bool is_index_bad; /* of the segment being looked at */
+    bool is_target_index_bad;
+    bool is_time_proved;
+    bool has_jumped; /* over damage */
+    uint8_t *chunk;
+    uint64_t chunk_position;
+    uint64_t chunk_bytes;
+    /* the search in an index file: entries below `low` end before `key`, from `high` on they don't */
+    uint32_t low, high, first;
+    int64_t key;
+    bool has_best;
+    int64_t best_offset;
+    uint64_t best; /* position, or timestamp */
+    /* what was found of the target */
+    uint32_t index_count, time_count;
+    bool has_time_entry;
+    int64_t time_entry_ms, time_entry_offset;
+    int64_t timestamp_max, timestamp_max_offset;
+    uint64_t position_bytes;
+    int64_t offset_end;
+    /* the scan: from position_next to window_to */
+    int64_t window_from;  /* offset */
+    int64_t window_first; /* offset that it really begins with */
+    uint64_t window_start, window_to, position_next;
+    int64_t proof_offset;
+    uint64_t reach; /* offsets of the next window */
+    struct plog__cut_producer *producers;
+    uint32_t producer_count, producers_left;
+};
+
 enum plog__life { PLOG__RECOVERING = 0, PLOG__SERVING, PLOG__STOPPING, PLOG__STOPPED };
 
 struct plog {
@@ -543,6 +638,12 @@ struct plog {
     uint32_t note_count;
     struct plog__capture capture;
     struct plog__reap reaper;
+    struct plog__cutter cutter;
+    struct base_list cuts;     /* logs whose truncation may begin */
+    uint32_t cutting_count;    /* logs that are being truncated */
+    uint64_t capture_count;    /* captures begun */
+    uint64_t capture_whole;    /* the last that became the newest checkpoint */
+    bool is_checkpoint_wanted; /* it is among the outs */
     bool is_sweeping;
     uint32_t sweep_log;
     uint64_t sweep_at_ns;
@@ -591,6 +692,8 @@ void plog__task_take_off(struct plog__task *task);
 void plog__note(struct plog *plog, struct plog__note note);
 void plog__note_mark(struct plog *plog, struct plog__log *log);
 void plog__note_full(struct plog *plog);
+MUST_USE
+enum base_rc plog__note_loose(struct plog *plog, struct plog__note note); /* an answer that holds no slot of anything */
 void plog__path(const struct plog__log *log, const struct plog__segment *segment, enum plog__which which,
                 struct base_text *text);
 
@@ -654,6 +757,8 @@ enum plog__verdict { PLOG__ACCEPT = 0, PLOG__DUPLICATE, PLOG__OUT_OF_ORDER, PLOG
 MUST_USE
 enum plog__verdict plog__sequence_judge(const struct plog__sequence *sequence, const struct plog__head *head,
                                         struct plog__kept *duplicate_out);
+/* Keeps its batches that end before `offset`. True: some went, and older ones in the log may count again. */
+bool plog__sequence_cut(struct plog__sequence *now, int64_t offset);
 void plog__sequence_apply(struct plog__sequence *sequence, const struct plog__head *head, int64_t wall_ms);
 struct plog__producer *plog__producer_find(const struct plog *plog, uint32_t log_slot, int64_t id);
 MUST_USE
@@ -663,6 +768,7 @@ void plog__producer_used(struct plog *plog, struct plog__producer *producer);
 void plog__producers_keep(struct plog__log *log);                    /* the round is written */
 void plog__producers_undo(struct plog *plog, struct plog__log *log); /* it is not */
 void plog__producers_free(struct plog *plog, struct plog__log *log);
+void plog__producer_free(struct plog *plog, struct plog__producer *producer);
 void plog__producers_expire(struct plog *plog, struct plog__log *log);
 
 /* ---- plog__epochs.c ---- */
@@ -670,6 +776,9 @@ void plog__epochs_init(struct plog__log *log);
 void plog__epochs_free(struct plog *plog, struct plog__log *log);
 void plog__epochs_assign(struct plog *plog, struct plog__log *log, int32_t epoch, int64_t offset_start);
 void plog__epochs_cut_front(struct plog__log *log, int64_t offset_start);
+void plog__epochs_cut_end(struct plog__log *log, int64_t offset_end);
+void plog__epoch_look(struct plog *plog, struct plog__log *log); /* one that is to begin may now */
+void plog__epoch_done(struct plog *plog, struct plog__log *log, enum plog_result result);
 MUST_USE
 bool plog__epochs_reserve(struct plog *plog, struct plog__log *log, uint32_t count);
 
@@ -681,6 +790,7 @@ bool plog__queue_wants_roll(const struct plog *plog, const struct plog__log *log
 void plog__round_pieces(const struct plog *plog, struct plog__round *round, uint64_t skip_bytes);
 void plog__round_written(struct plog *plog, struct plog__log *log, struct plog__round *round);
 void plog__round_fail(struct plog *plog, struct plog__log *log, struct plog__round *round, enum plog_result result);
+bool plog__rounds_have_left(const struct plog__log *log); /* all of them, in offset order */
 void plog__rounds_leave(struct plog *plog, struct plog__log *log);
 void plog__rounds_finish(struct plog *plog, struct plog__log *log);
 void plog__queue_fail(struct plog *plog, struct plog__log *log, enum plog_result result);
@@ -708,16 +818,21 @@ struct plog__segment *plog__segment_next(const struct plog__log *log, const stru
 struct plog__segment *plog__segment_of(const struct plog__log *log, int64_t offset); /* the last with base <= offset */
 MUST_USE
 struct plog__segment *plog__segment_make(struct plog *plog, struct plog__log *log, int64_t base); /* NULL: no room */
+/* At replay: a segment of that name that was to go is begun anew. NULL: there is none. */
+struct plog__segment *plog__segment_revive(struct plog *plog, struct plog__log *log, int64_t base);
 void plog__times_of_log(struct plog__log *log); /* timestamp_max anew */
 void plog__segment_doom(struct plog *plog, struct plog__log *log, struct plog__segment *segment, uint64_t delay_ms);
 void plog__segment_free(struct plog *plog, struct plog__log *log, struct plog__segment *segment);
 void plog__segment_damage(struct plog__log *log, struct plog__segment *segment, uint64_t from, uint64_t to);
+/* Everything before `offset` is accounted for and durable; by recovery, and where offsets were skipped. */
+void plog__end_move(struct plog__log *log, int64_t offset);
 void plog__sync_want(struct plog *plog, struct plog__segment *segment);
 void plog__sync_advance(struct plog *plog, struct plog__segment *segment, struct port_out *out);
 void plog__sync_done(struct plog *plog, struct plog__segment *segment, const struct port_event *event,
                      struct port_out *out);
 MUST_USE
 enum base_rc plog__start_move(struct plog *plog, struct plog__log *log, int64_t offset);
+void plog__start_trim(struct plog *plog, struct plog__log *log);
 void plog__start_apply(struct plog *plog, struct plog__log *log, int64_t offset);
 void plog__start_done(struct plog *plog, struct plog__log *log, enum port_rc rc);
 void plog__retain(struct plog *plog, struct plog__log *log);
@@ -748,6 +863,43 @@ uint64_t plog__state_bytes(const struct plog *plog, const struct plog__log *log)
 uint64_t plog__state_write(const struct plog *plog, const struct plog__log *log, uint8_t *at, uint64_t size_bytes);
 MUST_USE
 enum base_rc plog__state_read(struct plog *plog, struct base_slice state, struct plog__log **log_out);
+
+/* What PLOG_CHANGE_TRUNCATE carries. */
+struct plog__cut_facts {
+    int64_t timestamp_max; /* of the segment that holds the end */
+    int64_t timestamp_max_offset;
+    const struct plog__cut_producer *producers; /* whose state is not just what memory keeps of it */
+    uint32_t producer_count;
+};
+uint64_t plog__facts_bytes(const struct plog__cut_facts *facts);
+uint64_t plog__facts_bytes_of_one(void); /* at most, of one producer */
+void plog__facts_write(const struct plog__cut_facts *facts, uint8_t *at, uint64_t size_bytes);
+/* Fills producers_out (at most `max`); false: not such bytes. */
+MUST_USE
+bool plog__facts_read(struct base_slice bytes, struct plog__cut_facts *facts_out,
+                      struct plog__cut_producer *producers_out, uint32_t max);
+
+/* ---- plog__cut.c ---- */
+void plog__cut_look(struct plog *plog, struct plog__log *log); /* a truncation that is asked for may begin now */
+void plog__cut_advance(struct plog *plog, struct port_out *out);
+void plog__cut_done(struct plog *plog, const struct port_event *event, struct port_out *out);
+void plog__cut_journalled(struct plog *plog, struct plog__log *log, enum port_rc rc);
+void plog__cut_give_up(struct plog *plog, struct plog__log *log); /* the log or its disk is gone */
+/* ---- plog__cutoff.c ---- */
+bool plog__cut_must_wait(const struct plog *plog, const struct plog__log *log); /* its file is in use beyond the cut */
+/* The entries that stay in the files of a segment, as the search found them; at replay there is none: files are not read. */
+struct plog__index_cut {
+    uint32_t index_count;
+    uint32_t time_count;
+    int64_t time_last;
+    bool is_bad;
+};
+void plog__cut_apply(struct plog *plog, struct plog__log *log, struct plog__segment *segment, uint64_t position_bytes,
+                     int64_t offset_end, const struct plog__cut_facts *facts, const struct plog__index_cut *index);
+enum plog_result plog__cut_replay(struct plog *plog, struct plog__log *log, const struct plog_run *run,
+                                  struct base_slice bytes);
+/* At a run or change that is about to be replayed: it, or the state, knows of more truncations. */
+static inline bool plog__is_older(uint16_t cuts, uint16_t than) { return (int16_t)(uint16_t)(cuts - than) < 0; }
 
 /* ---- plog__checkpoint.c ---- */
 void plog__capture_advance(struct plog *plog, struct port_out *out);

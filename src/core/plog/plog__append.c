@@ -51,7 +51,7 @@ enum base_rc plog_append(struct plog *plog, struct plog_ref ref, const struct pl
         fail_append(plog, append, PLOG_STORAGE);
     } else {
         append->log = ref.slot;
-        base_list_push_back(&log->queue, &append->link);
+        base_list_push_back(log->is_cutting ? &log->held : &log->queue, &append->link);
         plog__task_ready(plog, &log->writer);
         out->wants_turn = true;
         return BASE_OK; /* gathered until the turn ends */
@@ -63,6 +63,9 @@ enum base_rc plog_append(struct plog *plog, struct plog_ref ref, const struct pl
 /* ---- judging ---- */
 
 struct plan { /* of an append */
+    int64_t offset_first;
+    int32_t epoch_last;
+    bool is_dense; /* offsets and epochs, as they are in the batches */
     uint32_t batch_count;
     int64_t offset_count;
     int64_t timestamp_max;
@@ -72,7 +75,8 @@ struct plan { /* of an append */
 
 static bool measure(const struct plog *plog, const struct plog__append *append, struct plan *plan_out)
 {
-    struct plan plan = {.timestamp_max = -1, .producer_id = -1};
+    struct plan plan = {.timestamp_max = -1, .producer_id = -1, .epoch_last = -1, .is_dense = true};
+    int64_t offset_next = -1;
     uint64_t at = 0;
     while (at < append->ask.size_bytes) {
         struct plog__head head;
@@ -81,6 +85,10 @@ static bool measure(const struct plog *plog, const struct plog__append *append, 
             head.size_bytes > append->ask.size_bytes - at) {
             return false;
         }
+        if (at == 0) { plan.offset_first = offset_next = head.base_offset; }
+        if (head.base_offset != offset_next || head.leader_epoch < plan.epoch_last) { plan.is_dense = false; }
+        offset_next = head.offset_last + 1;
+        plan.epoch_last = head.leader_epoch;
         plan.offset_count += head.offset_last - head.base_offset + 1;
         plan.timestamp_max =
             base_max_i64(plan.timestamp_max, append->ask.is_log_append_time ? plog->wall_ms : head.max_timestamp_ms);
@@ -142,6 +150,38 @@ static enum plog__verdict judge(struct plog *plog, struct plog__log *log, struct
     producer->now = next;
     plog__producer_used(plog, producer);
     return PLOG__ACCEPT;
+}
+
+/* A follower's batches were judged where they were first appended: they only move their producers. */
+static void follow(struct plog *plog, struct plog__log *log, const struct plog__append *append)
+{
+    for (uint64_t at = 0; at < append->ask.size_bytes;) {
+        struct plog__head head;
+        bool is_head = plog__head_read(append->ask.batches + at, INT64_MIN, &head);
+        CHECK(is_head); /* measured */
+        at += head.size_bytes;
+        if (head.producer_id < 0) { continue; }
+        struct plog__producer *producer = plog__producer_find(plog, plog__log_slot(plog, log), head.producer_id);
+        bool is_new = producer == NULL;
+        if (is_new) { producer = plog__producer_make(plog, log, head.producer_id); }
+        if (producer == NULL) { continue; } /* as if evicted at once */
+        plog__producer_touch(log, producer);
+        if (is_new) { producer->is_new = true; }
+        plog__sequence_apply(&producer->now, &head, plog->wall_ms);
+        plog__producer_used(plog, producer);
+    }
+}
+
+/* Its offsets are the next ones, and no epoch is behind what the log has or ahead of its leader. */
+static bool is_next(const struct plog__log *log, const struct plog__append *append, const struct plan *plan,
+                    int64_t offset_next)
+{
+    struct plog__head head;
+    bool is_head = plog__head_read(append->ask.batches, INT64_MIN, &head);
+    CHECK(is_head); /* measured */
+    int32_t epoch_known = log->epoch_count == 0 ? -1 : log->epochs[log->epoch_count - 1].epoch;
+    return plan->is_dense && plan->offset_first == offset_next && head.leader_epoch >= epoch_known &&
+           plan->epoch_last <= append->ask.leader_epoch && !append->ask.is_log_append_time;
 }
 
 static void assign(const struct plog *plog, struct plog__append *append, int64_t offset_base)
@@ -226,20 +266,39 @@ static void free_round(struct plog *plog, struct plog__log *log, struct plog__ro
     base_pool_give(&plog->rounds, base_pool_index(&plog->rounds, round));
 }
 
+static void want_checkpoint(struct plog *plog)
+{
+    if (plog->is_checkpoint_wanted) { return; }
+    plog->is_checkpoint_wanted = true;
+    plog__note(plog, (struct plog__note){.kind = PLOG_OUT_WANT_CHECKPOINT});
+}
+
 /* Takes the first append of the queue into the round. False: it begins another round. */
 static bool take_append(struct plog *plog, struct plog__log *log, struct plog__round *round,
                         struct plog__segment *segment)
 {
     struct plog__append *append = append_on(base_list_first(&log->queue));
     struct plan plan;
-    if (!measure(plog, append, &plan) || append->ask.leader_epoch < log->leader_epoch) {
+    enum plog_result bad = PLOG_OK;
+    if (!measure(plog, append, &plan)) {
+        bad = PLOG_STORAGE; /* not batches */
+    } else if (append->ask.leader_epoch < log->leader_epoch) {
+        bad = PLOG_OLD_EPOCH;
+    } else if (append->ask.is_assigned && !is_next(log, append, &plan, round->offset_end)) {
+        bad = PLOG_NOT_NEXT;
+    } else if (log->is_cut && append->ask.size_bytes > plog->config.run_bytes_max) {
+        bad = PLOG_BUSY;
+        want_checkpoint(plog);
+    }
+    if (bad != PLOG_OK) {
         base_list_remove(&log->queue, &append->link);
-        fail_append(plog, append, PLOG_STORAGE); /* not batches, or from a leader that is none any more */
+        fail_append(plog, append, bad);
         return true;
     }
     uint64_t size_bytes = round->size_bytes + append->ask.size_bytes;
     if (round->append_count > 0) {
         if (append->ask.leader_epoch != round->leader_epoch || size_bytes > PLOG__ROUND_BYTES_MAX) { return false; }
+        if (log->is_cut && size_bytes > plog->config.run_bytes_max) { return false; }
         if (plog__should_roll(plog, log, segment, size_bytes, round->offset_end + plan.offset_count - 1,
                               plan.timestamp_max)) {
             return false;
@@ -247,7 +306,13 @@ static bool take_append(struct plog *plog, struct plog__log *log, struct plog__r
     }
     if (!round_has_room(plog, round)) { return false; }
     base_list_remove(&log->queue, &append->link);
-    enum plog__verdict verdict = judge(plog, log, append, &plan, round->offset_end);
+    enum plog__verdict verdict = PLOG__ACCEPT;
+    if (append->ask.is_assigned) {
+        follow(plog, log, append);
+        append->base_offset = plan.offset_first;
+    } else {
+        verdict = judge(plog, log, append, &plan, round->offset_end);
+    }
     if (verdict == PLOG__DUPLICATE) {
         append->is_duplicate = true;
         base_list_push_back(&round->appends, &append->link);
@@ -257,7 +322,7 @@ static bool take_append(struct plog *plog, struct plog__log *log, struct plog__r
         fail_append(plog, append, result_of(verdict));
         return true;
     }
-    assign(plog, append, round->offset_end);
+    if (!append->ask.is_assigned) { assign(plog, append, round->offset_end); }
     round->crc = codec_crc32c(round->crc, append->ask.batches, append->ask.size_bytes);
     round->leader_epoch = append->ask.leader_epoch;
     round->size_bytes = size_bytes;
@@ -304,12 +369,24 @@ void plog__round_unbegin(struct plog *plog, struct plog__log *log, struct plog__
         append_on(link)->is_duplicate = false;
     }
     free_round(plog, log, round);
+    plog__epoch_look(plog, log);
+}
+
+/* A whole checkpoint knows of the log's last truncation: nothing from before it is replayed again. */
+static void forget_cut(const struct plog *plog, struct plog__log *log)
+{
+    if (log->is_cut && log->captured_cuts == log->cuts && log->captured_in > 0 &&
+        log->captured_in <= plog->capture_whole) {
+        log->is_cut = false;
+    }
 }
 
 void plog__round_begin(struct plog *plog, struct plog__log *log)
 {
     CHECK(log->writing == PLOG__NONE);
     CHECK(!base_list_is_empty(&log->queue));
+    CHECK(!log->is_cut_out);
+    forget_cut(plog, log);
     struct plog__segment *segment = plog__segment_last(log);
     if (segment != NULL && segment->size_bytes == 0 && segment->base == log->offset_end) {
         segment->is_sealed = false; /* an empty one of that name is as good as a new one */
@@ -337,7 +414,8 @@ void plog__round_begin(struct plog *plog, struct plog__log *log)
         settle_duplicates(plog, log, round);
         return;
     }
-    round->is_large = !log->config.is_page_cache && round->size_bytes >= plog->config.inline_bytes_max;
+    if (log->leader_epoch < round->leader_epoch) { log->leader_epoch = round->leader_epoch; }
+    round->is_large = !log->config.is_page_cache && !log->is_cut && round->size_bytes >= plog->config.inline_bytes_max;
     plog__round_pieces(plog, round, 0);
     base_list_push_back(&log->rounds, &round->link);
     log->writing = slot;
@@ -378,6 +456,7 @@ void plog__round_written(struct plog *plog, struct plog__log *log, struct plog__
     if (round->is_large) { plog__sync_want(plog, segment); }
     plog__rounds_leave(plog, log);
     plog__rounds_finish(plog, log);
+    plog__epoch_look(plog, log);
 }
 
 /* Its appends fail; the caller has seen to the file. */
@@ -392,17 +471,22 @@ void plog__round_fail(struct plog *plog, struct plog__log *log, struct plog__rou
         fail_append(plog, append_on(base_list_pop_front(&round->appends)), result);
     }
     free_round(plog, log, round);
+    plog__epoch_look(plog, log);
+    plog__cut_look(plog, log);
 }
 
 void plog__queue_fail(struct plog *plog, struct plog__log *log, enum plog_result result)
 {
     while (!base_list_is_empty(&log->queue)) { fail_append(plog, append_on(base_list_pop_front(&log->queue)), result); }
+    if (result == PLOG_BUSY) { return; } /* what waits behind a truncation is not refused yet */
+    while (!base_list_is_empty(&log->held)) { fail_append(plog, append_on(base_list_pop_front(&log->held)), result); }
 }
 
 /* The rounds that nobody else holds bytes of; the others end when the world or the journal answers. */
 void plog__rounds_give_up(struct plog *plog, struct plog__log *log, enum plog_result result)
 {
     plog__queue_fail(plog, log, result);
+    if (log->is_cutting || log->has_epoch) { plog__task_ready(plog, &log->writer); } /* it ends them */
     struct base_link *link = base_list_first(&log->rounds);
     while (link != NULL) {
         struct plog__round *round = round_on(link);
@@ -438,6 +522,13 @@ static void leave(struct plog *plog, struct plog__log *log, struct plog__round *
     plog__note(plog, (struct plog__note){.kind = PLOG_OUT_RUN, .slot = slot});
 }
 
+bool plog__rounds_have_left(const struct plog__log *log)
+{
+    if (base_list_is_empty(&log->rounds)) { return true; }
+    enum plog__round_state state = round_on(log->rounds.head.prev)->state;
+    return state == PLOG__LEFT || state == PLOG__DURABLE;
+}
+
 /* Runs leave in offset order, each when its own bytes allow it. */
 void plog__rounds_leave(struct plog *plog, struct plog__log *log)
 {
@@ -456,6 +547,7 @@ void plog__rounds_leave(struct plog *plog, struct plog__log *log)
         }
         leave(plog, log, round);
     }
+    plog__epoch_look(plog, log);
 }
 
 void plog__rounds_finish(struct plog *plog, struct plog__log *log)
@@ -463,14 +555,19 @@ void plog__rounds_finish(struct plog *plog, struct plog__log *log)
     while (!base_list_is_empty(&log->rounds)) {
         struct plog__round *round = round_on(base_list_first(&log->rounds));
         if (round->state != PLOG__DURABLE) { return; }
-        CHECK(round->offset_end > log->watermark);
-        log->watermark = round->offset_end;
-        log->mark_segment = round->segment;
-        log->mark_bytes = round->position_bytes + round->size_bytes;
+        CHECK(round->offset_end > log->synced_end);
+        log->synced_end = round->offset_end;
+        if (!log->config.is_mark_told) {
+            log->watermark = round->offset_end;
+            log->mark_offset = round->offset_end;
+            log->mark_segment = round->segment;
+            log->mark_bytes = round->position_bytes + round->size_bytes;
+        }
         while (!base_list_is_empty(&round->appends)) {
             finish_append(plog, log, append_on(base_list_pop_front(&round->appends)));
         }
         free_round(plog, log, round);
         plog__note_mark(plog, log);
     }
+    plog__cut_look(plog, log);
 }

@@ -48,7 +48,8 @@ static void end_capture(struct plog *plog)
 static bool is_quiet(const struct plog__log *log)
 {
     return log->asked == PLOG__ASKED_NOTHING && log->writing == PLOG__NONE && log->flush == PLOG__FLUSH_NONE &&
-           log->small == PLOG__SMALL_NONE && !log->needs_undo && log->replay.state == PLOG__REPLAY_NONE;
+           log->small == PLOG__SMALL_NONE && (!log->needs_undo || log->is_undo_cut) &&
+           log->replay.state == PLOG__REPLAY_NONE;
 }
 
 /* The next log is captured, or waited for. False: go on. */
@@ -72,6 +73,8 @@ static bool capture_next(struct plog *plog)
         return true;
     }
     capture->block_bytes = plog__state_write(plog, log, capture->block, size_bytes);
+    log->captured_cuts = log->cuts;
+    log->captured_in = plog->capture_count;
     capture->id = log->id;
     capture->state = PLOG__CAPTURE_SYNC;
     set_segment(plog, plog__segment_last(log));
@@ -110,6 +113,7 @@ static bool sync_next(struct plog *plog, struct port_out *out)
         plog__file_release(plog, &capture->task);
         capture->state = PLOG__CAPTURE_OUT;
         plog__note(plog, (struct plog__note){.kind = PLOG_OUT_STATE});
+        plog__cut_look(plog, log);
         return true;
     }
     if (capture->step == 0) {
@@ -170,9 +174,12 @@ void plog_checkpoint(struct plog *plog, struct port_out *out)
     CHECK(plog->capture.state == PLOG__CAPTURE_IDLE);
     plog->capture.state = PLOG__CAPTURE_NEXT;
     plog->capture.log = 0;
+    plog->capture_count += 1;
     plog__task_ready(plog, &plog->capture.task);
     plog__end(plog, out);
 }
+
+void plog_checkpointed(struct plog *plog) { plog->capture_whole = plog->capture_count; }
 
 void plog_state_taken(struct plog *plog, struct port_out *out)
 {

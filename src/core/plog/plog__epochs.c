@@ -68,6 +68,77 @@ void plog__epochs_cut_front(struct plog__log *log, int64_t offset_start)
     }
 }
 
+/* An epoch that begins at the end of what is left has no record any more (LeaderEpochFileCache.truncateFromEnd). */
+void plog__epochs_cut_end(struct plog__log *log, int64_t offset_end)
+{
+    while (log->epoch_count > 0 && log->epochs[log->epoch_count - 1].offset_start >= offset_end) {
+        log->epoch_count -= 1;
+        log->is_epochs_dirty = true;
+    }
+}
+
+/* ---- an epoch of this replica's leadership ---- */
+
+void plog__epoch_look(struct plog *plog, struct plog__log *log)
+{
+    if (!log->has_epoch || log->is_epoch_out) { return; }
+    if (!plog__rounds_have_left(log)) { return; } /* the journal has what stands before it first */
+    if (plog->is_failed || log->is_failed || log->is_deleting) { return; } /* the writer ends it */
+    plog__epochs_assign(plog, log, log->epoch_next, log->offset_end);
+    log->epoch_start = log->epochs[log->epoch_count - 1].offset_start;
+    log->is_epoch_out = true;
+    log->changes_in_flight += 1;
+    plog__note(plog, (struct plog__note){.kind = PLOG_OUT_CHANGE,
+                                         .slot = plog__log_slot(plog, log),
+                                         .change = PLOG_CHANGE_EPOCH,
+                                         .offset = log->epoch_start,
+                                         .token = (uint32_t)log->epoch_next});
+}
+
+void plog__epoch_done(struct plog *plog, struct plog__log *log, enum plog_result result)
+{
+    CHECK(log->has_epoch);
+    log->has_epoch = false;
+    log->is_epoch_out = false;
+    plog__note(plog, (struct plog__note){.kind = PLOG_OUT_EPOCH,
+                                         .slot = plog__log_slot(plog, log),
+                                         .token = log->epoch_token,
+                                         .id = log->id,
+                                         .result = result,
+                                         .offset = log->epoch_start});
+    if (log->is_cutting) { plog__cut_look(plog, log); }
+}
+
+enum base_rc plog_begin_epoch(struct plog *plog, struct plog_ref ref, uint64_t token, int32_t epoch,
+                              struct port_out *out)
+{
+    plog__begin(plog, out);
+    struct plog__log *log = plog__log_of(plog, ref);
+    struct plog__note note = {.kind = PLOG_OUT_EPOCH, .token = token, .offset = -1};
+    if (log == NULL) {
+        note.result = PLOG_GONE;
+    } else if (plog->is_failed || log->is_failed || plog->life != PLOG__SERVING) {
+        note.result = PLOG_STORAGE;
+    } else if (epoch < log->leader_epoch || epoch < 0) {
+        note.result = PLOG_OLD_EPOCH;
+    } else if (log->has_epoch || log->is_cutting) {
+        return BASE_FULL;
+    } else {
+        log->leader_epoch = epoch;
+        log->has_epoch = true;
+        log->epoch_next = epoch;
+        log->epoch_token = token;
+        plog__epoch_look(plog, log);
+        plog__task_ready(plog, &log->writer); /* appends of an earlier epoch fail now */
+        plog__end(plog, out);
+        return BASE_OK;
+    }
+    if (log != NULL) { note.id = log->id; }
+    enum base_rc rc = plog__note_loose(plog, note);
+    plog__end(plog, out);
+    return rc;
+}
+
 void plog_epoch_end(const struct plog *plog, struct plog_ref ref, int32_t epoch, int32_t *epoch_out,
                     int64_t *offset_end_out)
 {

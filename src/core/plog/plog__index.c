@@ -146,6 +146,7 @@ static void apply_batch(struct plog *plog, struct plog__log *log, struct plog__s
     }
     log->tail.since_bytes += head->size_bytes;
     if (head->leader_epoch >= 0) { plog__epochs_assign(plog, log, head->leader_epoch, head->base_offset); }
+    if (log->leader_epoch < head->leader_epoch) { log->leader_epoch = head->leader_epoch; }
     segment->end = head->offset_last + 1;
 }
 

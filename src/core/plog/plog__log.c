@@ -4,8 +4,9 @@
  */
 #include "plog__.h"
 
-#define NOTES_PER_LOG      8u
+#define NOTES_PER_LOG      12u
 #define RETENTION_CHECK_MS ((uint64_t)300000)
+#define RUN_BYTES_MAX      (64u << 10)
 #define WALL_AHEAD_MAX_MS  3600000
 #define NS_PER_MS          UINT64_C(1000000)
 
@@ -77,10 +78,14 @@ enum base_rc plog_create(struct base_arena *arena, struct base_pages *pages, con
     plog->free_file_count = config->files_max;
     struct base_list *lists[] = {&plog->lru,          &plog->retries,       &plog->ready,
                                  &plog->slot_waiters, &plog->lease_waiters, &plog->producer_lru,
-                                 &plog->deleting,     &plog->doomed,        &plog->handle_waiters};
+                                 &plog->deleting,     &plog->doomed,        &plog->handle_waiters,
+                                 &plog->cuts};
     for (size_t i = 0; i < BASE_ARRAY_COUNT(lists); i++) { base_list_init(lists[i]); }
     plog__task_init(&plog->capture.task, PLOG__TASK_CAPTURE, 0);
     plog__task_init(&plog->reaper.task, PLOG__TASK_REAP, 0);
+    plog__task_init(&plog->cutter.task, PLOG__TASK_CUT, 0);
+    plog->cutter.segment = PLOG__NONE;
+    if (plog->config.run_bytes_max == 0) { plog->config.run_bytes_max = RUN_BYTES_MAX; }
     plog->capture.segment = PLOG__NONE;
     plog->sweep_at_ns = UINT64_MAX;
     plog->flush_at_ns = UINT64_MAX;
@@ -162,9 +167,10 @@ enum base_rc plog__log_make(struct plog *plog, struct base_part id, struct base_
     log->timestamp_max = -1;
     log->timestamp_max_offset = -1;
     log->mark_segment = PLOG__NONE;
+    log->mark_offset = -1;
     log->writing = PLOG__NONE;
-    struct base_list *lists[] = {&log->segments, &log->doomed,    &log->queue,
-                                 &log->rounds,   &log->producers, &log->touched};
+    struct base_list *lists[] = {&log->segments,  &log->doomed,  &log->queue, &log->rounds,
+                                 &log->producers, &log->touched, &log->held};
     for (size_t i = 0; i < BASE_ARRAY_COUNT(lists); i++) { base_list_init(lists[i]); }
     for (size_t i = 0; i < PLOG__HINTS; i++) { log->hints[i].segment = PLOG__NONE; }
     plog__tail_reset(&log->tail);
@@ -184,7 +190,8 @@ void plog__log_free(struct plog *plog, struct plog__log *log)
     CHECK(log->asked == PLOG__ASKED_NOTHING);
     CHECK(log->reads == 0);
     CHECK(log->changes_in_flight == 0);
-    CHECK(base_list_is_empty(&log->rounds) && base_list_is_empty(&log->queue));
+    CHECK(base_list_is_empty(&log->rounds) && base_list_is_empty(&log->queue) && base_list_is_empty(&log->held));
+    CHECK(!log->is_cutting && !log->is_epoch_out);
     plog__producers_free(plog, log);
     plog__epochs_free(plog, log);
     struct base_list *lists[] = {&log->segments, &log->doomed};
@@ -209,7 +216,28 @@ bool plog__log_is_idle(const struct plog__log *log)
 {
     return log->asked == PLOG__ASKED_NOTHING && log->writing == PLOG__NONE && base_list_is_empty(&log->queue) &&
            base_list_is_empty(&log->rounds) && log->flush == PLOG__FLUSH_NONE && log->small == PLOG__SMALL_NONE &&
-           !log->needs_undo && log->replay.state == PLOG__REPLAY_NONE;
+           !log->needs_undo && log->replay.state == PLOG__REPLAY_NONE && !log->is_cut_out;
+}
+
+/* Where this is the only replica, what is synced is committed. */
+static void mark_follow(struct plog *plog, struct plog__log *log)
+{
+    if (log->config.is_mark_told || log->watermark == log->synced_end) { return; }
+    log->watermark = log->synced_end;
+    plog__note_mark(plog, log);
+}
+
+void plog_watermark(struct plog *plog, struct plog_ref ref, int64_t offset, struct port_out *out)
+{
+    plog__begin(plog, out);
+    struct plog__log *log = plog__log_of(plog, ref);
+    if (log == NULL || !log->config.is_mark_told) { return; }
+    offset = base_min_i64(offset, log->synced_end);
+    if (log->is_cutting) { offset = base_min_i64(offset, log->cut_offset); }
+    if (offset <= log->watermark) { return; }
+    log->watermark = offset;
+    plog__note_mark(plog, log);
+    plog__end(plog, out);
 }
 
 enum base_rc plog_open(struct plog *plog, struct base_part id, struct base_slice name,
@@ -225,6 +253,7 @@ enum base_rc plog_open(struct plog *plog, struct base_part id, struct base_slice
     }
     log->is_restored = false;
     log->config = *config;
+    mark_follow(plog, log);
     plog__birth_write(log);
     if (leader_epoch > log->leader_epoch) { log->leader_epoch = leader_epoch; }
     if (leader_epoch >= 0 && (log->epoch_count == 0 || log->epochs[log->epoch_count - 1].epoch < leader_epoch)) {
@@ -240,6 +269,7 @@ void plog_configure(struct plog *plog, struct plog_ref ref, const struct plog_lo
     if (log == NULL) { return; }
     bool is_page_cache = log->config.is_page_cache;
     log->config = *config;
+    mark_follow(plog, log);
     /* The way rounds become durable changes only where none is on its way. */
     if (!base_list_is_empty(&log->rounds)) { log->config.is_page_cache = is_page_cache; }
     plog__birth_write(log);
@@ -270,16 +300,18 @@ bool plog_each(const struct plog *plog, uint32_t *cursor, struct plog_ref *ref_o
 void plog_view(const struct plog *plog, struct plog_ref ref, struct plog_view *view_out)
 {
     const struct plog__log *log = plog__log_of(plog, ref);
-    *view_out =
-        (struct plog_view){.is_failed = true, .timestamp_max = -1, .timestamp_max_offset = -1, .leader_epoch = -1};
+    *view_out = (struct plog_view){
+        .is_failed = true, .timestamp_max = -1, .timestamp_max_offset = -1, .leader_epoch = -1, .epoch_last = -1};
     if (log == NULL) { return; }
     *view_out = (struct plog_view){
         .id = log->id,
         .name = base_slice_of(log->name, log->name_bytes),
         .offset_start = log->offset_start,
         .offset_end = log->offset_end,
+        .synced_end = log->synced_end,
         .watermark = log->watermark,
         .leader_epoch = log->leader_epoch,
+        .epoch_last = log->epoch_count == 0 ? -1 : log->epochs[log->epoch_count - 1].epoch,
         .timestamp_max = log->timestamp_max,
         .timestamp_max_offset = log->timestamp_max_offset,
         .size_bytes = log->size_bytes,
@@ -350,6 +382,7 @@ static void run_task(struct plog *plog, struct plog__task *task, struct port_out
     case PLOG__TASK_SYNC: plog__sync_advance(plog, plog__segment_at(plog, task->slot), out); break;
     case PLOG__TASK_CAPTURE: plog__capture_advance(plog, out); break;
     case PLOG__TASK_REAP: plog__reap_advance(plog, out); break;
+    case PLOG__TASK_CUT: plog__cut_advance(plog, out); break;
     }
 }
 
@@ -446,7 +479,7 @@ void plog_alarm(struct plog *plog, const struct port_event *event, struct port_o
 static void stop_step(struct plog *plog, struct port_out *out)
 {
     if (plog->effects_in_flight > 0 || plog->appends.taken_count > 0 || plog->reads.taken_count > 0) { return; }
-    if (!base_list_is_empty(&plog->ready)) { return; }
+    if (!base_list_is_empty(&plog->ready) || plog->cutting_count > 0) { return; }
     for (uint32_t i = 0; i < plog->config.step_max && plog->stop_log < plog->log_high && !plog->is_failed; i++) {
         if (base_pool_is_taken(&plog->logs, plog->stop_log) &&
             plog__writer_finish(plog, plog__log_at(plog, plog->stop_log))) {
@@ -501,6 +534,7 @@ void plog_done(struct plog *plog, const struct port_event *event, struct port_ou
     case PLOG__TOKEN_SYNC: plog__sync_done(plog, plog__segment_at(plog, slot), event, out); break;
     case PLOG__TOKEN_CAPTURE: plog__capture_done(plog, event, out); break;
     case PLOG__TOKEN_REAP: plog__reap_done(plog, event, out); break;
+    case PLOG__TOKEN_CUT: plog__cut_done(plog, event, out); break;
     }
     /* Who waited for this goes on at once, as far as the step reaches. */
     for (uint32_t i = 0; i < plog->config.step_max && !base_list_is_empty(&plog->ready) && plog__may_emit(plog, out);

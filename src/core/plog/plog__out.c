@@ -7,6 +7,8 @@
 #define TOKEN_ROUND (UINT64_C(1) << 48)
 #define TOKEN_START (UINT64_C(2) << 48)
 #define TOKEN_GONE  (UINT64_C(3) << 48)
+#define TOKEN_CUT   (UINT64_C(4) << 48)
+#define TOKEN_EPOCH (UINT64_C(5) << 48)
 #define TOKEN_KIND  (UINT64_C(0xff) << 48)
 
 void plog__note(struct plog *plog, struct plog__note note)
@@ -14,6 +16,15 @@ void plog__note(struct plog *plog, struct plog__note note)
     CHECK(plog->note_count < plog->notes_max);
     plog->notes[(plog->note_first + plog->note_count) % plog->notes_max] = note;
     plog->note_count += 1;
+}
+
+enum base_rc plog__note_loose(struct plog *plog, struct plog__note note)
+{
+    if (plog->loose_notes == PLOG__LOOSE_NOTES_MAX) { return BASE_FULL; }
+    plog->loose_notes += 1;
+    note.slot = PLOG__NONE;
+    plog__note(plog, note);
+    return BASE_OK;
 }
 
 void plog__note_mark(struct plog *plog, struct plog__log *log)
@@ -75,6 +86,7 @@ static void fill_run(const struct plog *plog, const struct plog__log *log, struc
     out->id = log->id;
     out->run.id = log->id;
     out->run.leader_epoch = log->leader_epoch;
+    out->run.cuts = log->cuts;
 }
 
 static bool give_run(struct plog *plog, const struct plog__note *note, struct plog_out *out)
@@ -101,6 +113,14 @@ static bool give_run(struct plog *plog, const struct plog__note *note, struct pl
     return true;
 }
 
+static void give_birth_bytes(const struct plog__log *log, struct plog_out *out)
+{
+    out->run.size_bytes = log->birth_bytes;
+    out->run.crc = codec_crc32c(0, log->birth, log->birth_bytes);
+    out->run.pieces = &log->birth_piece;
+    out->run.piece_count = 1;
+}
+
 static bool give_birth(struct plog *plog, const struct plog__note *note, struct plog_out *out)
 {
     struct plog__round *round = plog__round_at(plog, note->slot);
@@ -115,30 +135,59 @@ static bool give_birth(struct plog *plog, const struct plog__note *note, struct 
     out->run.segment_base = plog__segment_at(plog, round->segment)->base;
     out->run.offset_base = out->run.segment_base;
     out->run.offset_end = out->run.segment_base;
-    out->run.size_bytes = log->birth_bytes;
-    out->run.crc = codec_crc32c(0, log->birth, log->birth_bytes);
-    out->run.pieces = &log->birth_piece;
-    out->run.piece_count = 1;
+    give_birth_bytes(log, out);
     return true;
+}
+
+static uint64_t token_of(enum plog_change_kind change)
+{
+    switch (change) {
+    case PLOG_CHANGE_START: return TOKEN_START;
+    case PLOG_CHANGE_TRUNCATE: return TOKEN_CUT;
+    case PLOG_CHANGE_GONE: return TOKEN_GONE;
+    case PLOG_CHANGE_EPOCH: return TOKEN_EPOCH;
+    case PLOG_CHANGE_SEGMENT: break; /* its round's */
+    }
+    UNREACHABLE();
+}
+
+static void change_done(struct plog *plog, struct plog__log *log, uint64_t token, enum port_rc rc)
+{
+    CHECK(log->changes_in_flight > 0);
+    log->changes_in_flight -= 1;
+    if (token == TOKEN_START) { plog__start_done(plog, log, rc); }
+    if (token == TOKEN_CUT) { plog__cut_journalled(plog, log, rc); }
+    if (token == TOKEN_EPOCH) { plog__epoch_done(plog, log, rc == PORT_OK ? PLOG_OK : PLOG_STORAGE); }
 }
 
 static bool give_change(struct plog *plog, const struct plog__note *note, struct plog_out *out)
 {
     if (note->change == PLOG_CHANGE_SEGMENT) { return give_birth(plog, note, out); }
     struct plog__log *log = plog__log_at(plog, note->slot);
-    uint64_t token = (note->change == PLOG_CHANGE_START ? TOKEN_START : TOKEN_GONE) | note->slot;
+    uint64_t token = token_of(note->change);
     if (plog->is_failed) {
-        CHECK(log->changes_in_flight > 0);
-        log->changes_in_flight -= 1;
-        if (note->change == PLOG_CHANGE_START) { plog__start_done(plog, log, PORT_IO); }
+        change_done(plog, log, token, PORT_IO);
         plog__task_ready(plog, &plog->reaper.task);
         return false;
     }
     fill_run(plog, log, out);
-    out->run_token = token;
+    out->token = 0;
+    out->run_token = token | note->slot;
     out->run.change = note->change;
     out->run.offset_base = note->offset;
     out->run.offset_end = note->offset;
+    if (note->change == PLOG_CHANGE_EPOCH) {
+        out->run.leader_epoch = (int32_t)note->token;
+        give_birth_bytes(log, out); /* it may be the first that is heard of the log */
+    }
+    if (note->change == PLOG_CHANGE_TRUNCATE) {
+        out->run.segment_base = log->cut_segment_base;
+        out->run.position_bytes = log->cut_position_bytes;
+        out->run.size_bytes = log->cut_piece.size_bytes;
+        out->run.crc = codec_crc32c(0, log->cut_piece.at, log->cut_piece.size_bytes);
+        out->run.pieces = &log->cut_piece;
+        out->run.piece_count = 1;
+    }
     return true;
 }
 
@@ -160,6 +209,8 @@ static bool give(struct plog *plog, const struct plog__note *note, struct plog_o
         return true;
     case PLOG_OUT_REPLAYED: out->run_token = note->token; return true;
     case PLOG_OUT_STARTED:
+    case PLOG_OUT_TRUNCATED:
+    case PLOG_OUT_EPOCH:
         if (note->slot == PLOG__NONE) {
             plog->loose_notes -= 1;
         } else if (base_pool_is_taken(&plog->logs, note->slot)) {
@@ -167,6 +218,7 @@ static bool give(struct plog *plog, const struct plog__note *note, struct plog_o
         }
         return true;
     case PLOG_OUT_FULL: plog->is_full_out = false; return true;
+    case PLOG_OUT_WANT_CHECKPOINT: plog->is_checkpoint_wanted = false; return true;
     case PLOG_OUT_STATES_END:
     case PLOG_OUT_RECOVERED:
     case PLOG_OUT_DELETED:
@@ -215,11 +267,8 @@ void plog_journalled(struct plog *plog, uint64_t run_token, enum port_rc rc, str
             plog__rounds_finish(plog, log);
         }
     } else {
-        CHECK(kind == TOKEN_START || kind == TOKEN_GONE);
-        struct plog__log *log = plog__log_at(plog, slot);
-        CHECK(log->changes_in_flight > 0);
-        log->changes_in_flight -= 1;
-        if (kind == TOKEN_START) { plog__start_done(plog, log, rc); }
+        CHECK(kind == TOKEN_START || kind == TOKEN_GONE || kind == TOKEN_CUT || kind == TOKEN_EPOCH);
+        change_done(plog, plog__log_at(plog, slot), kind, rc);
         if (rc != PORT_OK) { plog__disk_fail(plog); }
         plog__task_ready(plog, &plog->reaper.task);
     }

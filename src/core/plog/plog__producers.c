@@ -74,6 +74,18 @@ void plog__sequence_apply(struct plog__sequence *sequence, const struct plog__he
     sequence->last_wall_ms = wall_ms;
 }
 
+/* Those of its batches that stay. A first batch of epoch 0, or one that stays of the same epoch, says that there are no older ones. */
+bool plog__sequence_cut(struct plog__sequence *now, int64_t offset)
+{
+    bool is_first_known = now->kept_count > 0 && now->kept[0].sequence_first == 0;
+    uint8_t kept_count = now->kept_count;
+    while (now->kept_count > 0 && now->kept[now->kept_count - 1].offset_last >= offset) { now->kept_count -= 1; }
+    if (now->kept_count == kept_count) { return false; }
+    bool is_whole = is_first_known && (now->kept_count > 0 || now->epoch == 0);
+    if (now->kept_count == 0) { now->epoch = REC_NO_EPOCH; }
+    return !is_whole;
+}
+
 /* ---- all of them ---- */
 
 static uint64_t hash_of(uint32_t log_slot, int64_t id) { return base_hash_u64((uint64_t)id ^ base_hash_u64(log_slot)); }
@@ -89,7 +101,7 @@ struct plog__producer *plog__producer_find(const struct plog *plog, uint32_t log
     return NULL;
 }
 
-static void free_producer(struct plog *plog, struct plog__producer *producer)
+void plog__producer_free(struct plog *plog, struct plog__producer *producer)
 {
     struct plog__log *log = plog__log_at(plog, producer->log);
     if (base_link_is_on(&producer->touched)) { base_list_remove(&log->touched, &producer->touched); }
@@ -113,7 +125,7 @@ static bool evict_one(struct plog *plog)
     for (uint32_t i = 0; i < EVICT_TRIES && link != NULL; i++) {
         struct plog__producer *producer = BASE_ITEM(link, struct plog__producer, lru);
         if (!has_work(plog, producer)) {
-            free_producer(plog, producer);
+            plog__producer_free(plog, producer);
             return true;
         }
         link = base_list_next(&plog->producer_lru, link);
@@ -167,7 +179,7 @@ void plog__producers_undo(struct plog *plog, struct plog__log *log)
         struct base_link *link = base_list_pop_front(&log->touched);
         struct plog__producer *producer = BASE_ITEM(link, struct plog__producer, touched);
         if (producer->is_new) {
-            free_producer(plog, producer);
+            plog__producer_free(plog, producer);
         } else {
             producer->now = producer->before;
         }
@@ -177,7 +189,7 @@ void plog__producers_undo(struct plog *plog, struct plog__log *log)
 void plog__producers_free(struct plog *plog, struct plog__log *log)
 {
     while (!base_list_is_empty(&log->producers)) {
-        free_producer(plog, BASE_ITEM(base_list_first(&log->producers), struct plog__producer, of_log));
+        plog__producer_free(plog, BASE_ITEM(base_list_first(&log->producers), struct plog__producer, of_log));
     }
 }
 
@@ -189,7 +201,7 @@ void plog__producers_expire(struct plog *plog, struct plog__log *log)
         link = base_list_next(&log->producers, link);
         int64_t idle_ms = plog__age_ms(plog->wall_ms, producer->now.last_wall_ms);
         if ((uint64_t)idle_ms >= plog->config.producer_expiry_ms && !has_work(plog, producer)) {
-            free_producer(plog, producer);
+            plog__producer_free(plog, producer);
         }
     }
 }

@@ -2,6 +2,8 @@
  *
  * An index is a hint: the batch that it names must end with the offset that it names, or it is not used again and the scan
  * begins at the segment's first byte. What memory knows (recent batches, the tail of the last segment's index) needs no file.
+ * Where a watermark that was told stands in its segment is looked for first, in the same way. A read that meets a truncation on
+ * its way begins anew; one that is answered keeps its range: the file is cut when its lease has come back.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -47,6 +49,12 @@ static void unpin_segment(struct plog *plog, struct plog__read *read)
     struct plog__segment *segment = plog__segment_at(plog, read->segment);
     CHECK(segment->pins > 0);
     segment->pins -= 1;
+    if (read->is_above) {
+        CHECK(segment->leases_above > 0);
+        segment->leases_above -= 1;
+        read->is_above = false;
+        if (segment->leases_above == 0) { plog__task_ready(plog, &plog__log_at(plog, segment->log)->writer); }
+    }
     if (segment->is_doomed) { plog__task_ready(plog, &plog->reaper.task); }
     read->segment = PLOG__NONE;
 }
@@ -155,11 +163,11 @@ void plog_release(struct plog *plog, uint64_t lease, struct port_out *out)
 
 /* ---- where it may be ---- */
 
-static uint64_t limit_of(const struct plog *plog, const struct plog__log *log, const struct plog__segment *segment,
-                         bool is_end_unlimited)
+static uint64_t limit_of(const struct plog *plog, const struct plog__read *read, const struct plog__segment *segment)
 {
-    if (is_end_unlimited || segment->end <= log->watermark) { return segment->size_bytes; }
-    return plog__segment_slot(plog, segment) == log->mark_segment ? log->mark_bytes : 0;
+    if (read->ask.is_end_unlimited || segment->end <= read->mark_offset) { return segment->size_bytes; }
+    if (segment->base >= read->mark_offset) { return 0; }
+    return plog__segment_slot(plog, segment) == read->mark_segment ? read->mark_bytes : 0;
 }
 
 static void scan_from(struct plog__read *read, uint64_t position_bytes)
@@ -226,9 +234,51 @@ static void find_by_hint(const struct plog__log *log, struct plog__read *read)
     }
 }
 
+/* The segment in which the watermark stands somewhere, and nobody knows where; NULL: there is none. */
+static struct plog__segment *unplaced(const struct plog__log *log)
+{
+    if (log->mark_offset == log->watermark) { return NULL; }
+    struct plog__segment *segment = plog__segment_of(log, log->watermark);
+    bool is_inside = segment != NULL && segment->base < log->watermark && segment->end > log->watermark;
+    return is_inside ? segment : NULL;
+}
+
+static void place_found(struct plog *plog, struct plog__read *read, struct plog__log *log, uint64_t position_bytes)
+{
+    if (!plog__segment_at(plog, read->segment)->is_doomed) { /* else the log start has passed it */
+        log->mark_offset = read->target;
+        log->mark_segment = read->segment;
+        log->mark_bytes = position_bytes;
+    }
+    read->is_placing = false;
+    read->state = PLOG__READ_LOCATE;
+    read->was_damaged = false;
+    unpin_segment(plog, read);
+}
+
+static void find_by_hint(const struct plog__log *log, struct plog__read *read);
+
+/* False: its place is known. */
+static bool place_watermark(struct plog *plog, struct plog__read *read, struct plog__log *log)
+{
+    struct plog__segment *segment = read->ask.is_end_unlimited ? NULL : unplaced(log);
+    if (segment == NULL) { return false; }
+    pin_segment(plog, read, segment);
+    read->is_placing = true;
+    read->limit_bytes = segment->size_bytes;
+    read->target = log->watermark;
+    find_by_hint(log, read);
+    if (read->state == PLOG__READ_FETCH) {
+        place_found(plog, read, log, read->position_bytes);
+    } else {
+        seek(read, log, segment);
+    }
+    return true;
+}
+
 static void locate_offset(struct plog *plog, struct plog__read *read, struct plog__log *log)
 {
-    int64_t end = read->ask.is_end_unlimited ? log->offset_end : log->watermark;
+    int64_t end = read->ask.is_end_unlimited ? log->offset_end : read->mark_offset;
     if (read->ask.offset < log->offset_start || read->ask.offset > end) {
         answer(plog, read, PLOG_OFFSET_RANGE);
         return;
@@ -247,7 +297,7 @@ static void locate_offset(struct plog *plog, struct plog__read *read, struct plo
         return;
     }
     pin_segment(plog, read, segment);
-    read->limit_bytes = limit_of(plog, log, segment, read->ask.is_end_unlimited);
+    read->limit_bytes = limit_of(plog, read, segment);
     read->target = read->ask.offset;
     find_by_hint(log, read);
     if (read->state != PLOG__READ_FETCH) { seek(read, log, segment); }
@@ -260,12 +310,12 @@ static void locate_time(struct plog *plog, struct plog__read *read, struct plog_
     while (segment != NULL && (segment->timestamp_max < read->timestamp_ms || segment->end <= log->offset_start)) {
         segment = plog__segment_next(log, segment);
     }
-    if (segment == NULL || limit_of(plog, log, segment, false) == 0) {
+    if (segment == NULL || limit_of(plog, read, segment) == 0) {
         answer(plog, read, PLOG_OK); /* offset -1 */
         return;
     }
     pin_segment(plog, read, segment);
-    read->limit_bytes = limit_of(plog, log, segment, false);
+    read->limit_bytes = limit_of(plog, read, segment);
     read->target = segment->base;
     int64_t timestamp;
     int64_t offset;
@@ -327,7 +377,7 @@ static bool get_log_file(struct plog *plog, struct plog__read *read, struct plog
 static void distrust_index(struct plog__read *read, struct plog__segment *segment)
 {
     segment->is_index_bad = true;
-    read->target = read->kind == PLOG__READ_TIME ? segment->base : read->ask.offset;
+    if (!read->is_placing) { read->target = read->kind == PLOG__READ_TIME ? segment->base : read->ask.offset; }
     scan_from(read, 0);
 }
 
@@ -516,7 +566,7 @@ static void scan_step(struct plog *plog, struct plog__read *read, struct plog__l
         read->proof_time_offset = -1;
     }
     if (read->position_bytes + REC_HEADER_BYTES > read->limit_bytes) {
-        if (read->kind == PLOG__READ_TIME) {
+        if (read->kind == PLOG__READ_TIME && !read->is_placing) {
             next_time_segment(plog, read, log, segment);
         } else {
             answer_damaged(plog, read); /* the journal says it is here */
@@ -538,7 +588,7 @@ static void scan_step(struct plog *plog, struct plog__read *read, struct plog__l
     }
     bool is_cut = read->position_bytes < segment->damage_to && /* its end is in a damaged range */
                   read->position_bytes + head.size_bytes > segment->damage_from;
-    if (read->kind == PLOG__READ_TIME) {
+    if (read->kind == PLOG__READ_TIME && !read->is_placing) {
         if (head.max_timestamp_ms >= read->timestamp_ms && head.offset_last >= log->offset_start && !is_cut) {
             found(plog, read, log, segment, &head);
         } else {
@@ -549,6 +599,8 @@ static void scan_step(struct plog *plog, struct plog__read *read, struct plog__l
     }
     if ((head.base_offset > read->target && read->was_damaged) || (head.offset_last >= read->target && is_cut)) {
         answer_damaged(plog, read);
+    } else if (head.offset_last >= read->target && read->is_placing) {
+        place_found(plog, read, log, read->position_bytes);
     } else if (head.offset_last >= read->target) {
         found(plog, read, log, segment, &head);
     } else {
@@ -670,6 +722,23 @@ static void fetch_step(struct plog *plog, struct plog__read *read, struct plog__
 
 /* ---- all of it ---- */
 
+/* The log was truncated meanwhile: what was found of it may be gone. */
+static void begin_anew(struct plog *plog, struct plog__read *read)
+{
+    drop_buffers(plog, read);
+    plog__file_release(plog, &read->task);
+    unpin_segment(plog, read);
+    read->state = PLOG__READ_LOCATE;
+    read->task.open_rc = PORT_OK;
+    read->is_placing = false;
+    read->was_damaged = false;
+    read->chunk_bytes = 0;
+    read->fetched_bytes = 0;
+    read->block_bytes = 0;
+    read->proof_offset = -1;
+    read->proof_time_offset = -1;
+}
+
 static void read_step(struct plog *plog, struct plog__read *read, struct port_out *out)
 {
     struct plog__log *log = plog__log_at(plog, read->log);
@@ -677,7 +746,13 @@ static void read_step(struct plog *plog, struct plog__read *read, struct port_ou
         answer(plog, read, log->is_deleting ? PLOG_GONE : PLOG_STORAGE);
         return;
     }
+    if (read->state != PLOG__READ_LOCATE && read->cuts != log->cuts) { begin_anew(plog, read); }
     if (read->state == PLOG__READ_LOCATE) {
+        read->cuts = log->cuts;
+        if (place_watermark(plog, read, log)) { return; }
+        read->mark_offset = log->watermark;
+        read->mark_segment = log->mark_offset == log->watermark ? log->mark_segment : PLOG__NONE;
+        read->mark_bytes = log->mark_bytes;
         if (read->kind == PLOG__READ_TIME) {
             locate_time(plog, read, log, plog__segment_first(log));
         } else {
@@ -715,7 +790,9 @@ void plog__read_done(struct plog *plog, struct plog__read *read, const struct po
     struct plog__segment *segment = plog__segment_at(plog, read->segment);
     bool is_failed = event->done.rc != PORT_OK;
     uint64_t count = is_failed ? 0 : event->done.count;
-    if (read->state == PLOG__READ_INDEX) {
+    if (read->cuts != plog__log_at(plog, read->log)->cuts) {
+        /* it begins anew */
+    } else if (read->state == PLOG__READ_INDEX) {
         search_read(read, segment, base_min_u64(count, PLOG__CHUNK_BYTES));
     } else if (is_failed && event->done.rc != PORT_IO) {
         answer(plog, read, result_of(event->done.rc));

@@ -13,7 +13,7 @@
 #define BIRTH_HEAD_BYTES 8u
 #define SCAN_BYTES       ((uint64_t)256 * 1024)
 
-enum { BIRTH_PAGE_CACHE = 1, BIRTH_METADATA = 2 };
+enum { BIRTH_PAGE_CACHE = 1, BIRTH_METADATA = 2, BIRTH_MARK_TOLD = 4 };
 
 /* ---- what PLOG_CHANGE_SEGMENT carries: how to make a log that no state knows ---- */
 
@@ -21,7 +21,8 @@ void plog__birth_write(struct plog__log *log)
 {
     log->birth[0] = BIRTH_VERSION;
     log->birth[1] =
-        (uint8_t)((log->config.is_page_cache ? BIRTH_PAGE_CACHE : 0) | (log->config.is_metadata ? BIRTH_METADATA : 0));
+        (uint8_t)((log->config.is_page_cache ? BIRTH_PAGE_CACHE : 0) | (log->config.is_metadata ? BIRTH_METADATA : 0) |
+                  (log->config.is_mark_told ? BIRTH_MARK_TOLD : 0));
     base_put_u32(log->birth + 2, log->config.index_interval_bytes);
     base_put_u16(log->birth + 6, log->name_bytes);
     memcpy(log->birth + BIRTH_HEAD_BYTES, log->name, log->name_bytes);
@@ -40,6 +41,7 @@ static enum base_rc be_born(struct plog *plog, struct base_part id, struct base_
     log->is_restored = true;
     log->config.is_page_cache = (birth.at[1] & BIRTH_PAGE_CACHE) != 0;
     log->config.is_metadata = (birth.at[1] & BIRTH_METADATA) != 0;
+    log->config.is_mark_told = (birth.at[1] & BIRTH_MARK_TOLD) != 0;
     log->config.index_interval_bytes = base_get_u32(birth.at + 2);
     plog__birth_write(log);
     *log_out = log;
@@ -112,19 +114,50 @@ static void land(struct plog *plog, struct plog__log *log, struct plog__segment 
     segment->size_bytes = end_bytes;
     segment->end = offset_end;
     segment->needs_cut = true;
-    log->offset_end = offset_end;
-    log->watermark = offset_end;
-    log->mark_segment = plog__segment_slot(plog, segment);
-    log->mark_bytes = end_bytes;
+    plog__end_move(log, offset_end);
+    if (!log->config.is_mark_told) {
+        log->mark_offset = offset_end;
+        log->mark_segment = plog__segment_slot(plog, segment);
+        log->mark_bytes = end_bytes;
+    }
     plog__tail_flush(plog, log, segment);
+}
+
+/* Of bytes that are not those of the run: the whole batches at its begin that are good. A truncation further on in the journal may
+ * have kept those and put others behind them. Never all of it: something is wrong with it. */
+static struct base_slice good_part(const struct plog__log *log, struct base_slice bytes)
+{
+    const struct plog_run *run = &log->replay.run;
+    int64_t offset = run->offset_base;
+    int32_t epoch = log->epoch_count == 0 ? -1 : log->epochs[log->epoch_count - 1].epoch;
+    size_t at = 0, good = 0;
+    while (bytes.size_bytes - at >= REC_HEADER_BYTES) {
+        struct plog__head head;
+        struct rec_batch batch;
+        if (!plog__head_read(bytes.at + at, offset, &head) || head.size_bytes > bytes.size_bytes - at) { break; }
+        struct base_slice one = base_slice_of(bytes.at + at, (size_t)head.size_bytes);
+        bool is_good = head.base_offset == offset && head.leader_epoch >= epoch &&
+                       head.leader_epoch <= run->leader_epoch && rec_batch_view(one, &batch) == REC_OK &&
+                       rec_crc_is_right(&batch);
+        if (!is_good || at + head.size_bytes >= run->size_bytes) { break; }
+        at += (size_t)head.size_bytes;
+        good = at;
+        offset = head.offset_last + 1;
+        epoch = head.leader_epoch;
+    }
+    return base_slice_of(bytes.at, good);
 }
 
 static void land_damaged(struct plog *plog, struct plog__log *log, struct plog__segment *segment)
 {
     const struct plog_run *run = &log->replay.run;
     CHECK(segment->size_bytes == run->position_bytes); /* place_run */
-    land(plog, log, segment, (struct base_slice){NULL, 0}, run->size_bytes, run->offset_end);
-    plog__segment_damage(log, segment, run->position_bytes, run->position_bytes + run->size_bytes);
+    struct base_slice good = (struct base_slice){NULL, 0};
+    if (log->replay.block != NULL) {
+        good = good_part(log, base_slice_of(log->replay.block, (size_t)log->replay.done_bytes));
+    }
+    land(plog, log, segment, good, run->size_bytes, run->offset_end);
+    plog__segment_damage(log, segment, run->position_bytes + good.size_bytes, run->position_bytes + run->size_bytes);
     end_replay(plog, log, PLOG_DAMAGED);
 }
 
@@ -204,7 +237,8 @@ static struct plog__segment *segment_of_run(struct plog *plog, struct plog__log 
         return NULL;
     }
     if (last == NULL || last->base < run->segment_base) {
-        last = plog__segment_make(plog, log, run->segment_base);
+        last = plog__segment_revive(plog, log, run->segment_base);
+        if (last == NULL) { last = plog__segment_make(plog, log, run->segment_base); }
         if (last == NULL) {
             end_replay(plog, log, PLOG_BUSY);
             return NULL;
@@ -219,8 +253,7 @@ static struct plog__segment *segment_of_run(struct plog *plog, struct plog__log 
         if (log->offset_end < run->segment_base) { /* offsets that nothing accounts for */
             if (log->config.is_page_cache && log->offset_end > 0) { return last; } /* see place_run */
             log->is_damaged = log->is_damaged || log->offset_end > 0;
-            log->offset_end = run->segment_base;
-            log->watermark = run->segment_base;
+            plog__end_move(log, run->segment_base);
         }
     }
     return last;
@@ -232,6 +265,16 @@ static bool place_run(struct plog *plog, struct plog__log *log)
     struct plog__replay *replay = &log->replay;
     const struct plog_run *run = &replay->run;
     struct plog__segment *last = plog__segment_last(log);
+    if (run->change == PLOG_CHANGE_TRUNCATE) {
+        if (last != NULL && !last->is_sealed && !log->was_scanned) {
+            replay->is_before_run = true;
+            replay->state = PLOG__REPLAY_TAIL;
+            return true;
+        }
+        log->was_scanned = false;
+        end_replay(plog, log, plog__cut_replay(plog, log, run, replay->bytes));
+        return true;
+    }
     if (last != NULL && last->base < run->segment_base && !last->is_sealed) {
         if (log->config.is_page_cache && !log->was_scanned) {
             replay->is_before_run = true; /* nothing but the file tells where it ends */
@@ -265,7 +308,7 @@ static bool place_run(struct plog *plog, struct plog__log *log)
             log->size_bytes += hole_bytes;
         }
         segment->end = run->offset_base;
-        log->offset_end = run->offset_base;
+        plog__end_move(log, run->offset_base);
         log->is_damaged = true;
     }
     if (run->position_bytes == segment->size_bytes && run->offset_base == log->offset_end && !log->is_damaged) {
@@ -615,7 +658,8 @@ static bool note_orphan(struct plog *plog, const struct plog_run *run)
     return true;
 }
 
-static enum plog_result replay_change(struct plog *plog, struct plog__log *log, const struct plog_run *run)
+static enum plog_result replay_change(struct plog *plog, struct plog__log *log, const struct plog_run *run,
+                                      struct base_slice bytes)
 {
     switch (run->change) {
     case PLOG_CHANGE_START:
@@ -632,8 +676,9 @@ static enum plog_result replay_change(struct plog *plog, struct plog__log *log, 
         if (log->epoch_count == 0 || log->epochs[log->epoch_count - 1].epoch < run->leader_epoch) {
             plog__epochs_assign(plog, log, run->leader_epoch, run->offset_base);
         }
+        if (log->leader_epoch < run->leader_epoch) { log->leader_epoch = run->leader_epoch; }
         return PLOG_OK;
-    case PLOG_CHANGE_TRUNCATE: /* written by no version so far */
+    case PLOG_CHANGE_TRUNCATE: return plog__cut_replay(plog, log, run, bytes);
     case PLOG_CHANGE_SEGMENT: break;
     }
     log->is_damaged = true;
@@ -647,7 +692,7 @@ enum base_rc plog_replay(struct plog *plog, const struct plog_run *run, struct b
     CHECK(plog->life == PLOG__RECOVERING);
     struct plog__log *log = plog__log_by_id(plog, run->id);
     bool is_run = run->change == 0 || run->change == PLOG_CHANGE_SEGMENT;
-    if (log == NULL && run->change == PLOG_CHANGE_SEGMENT) {
+    if (log == NULL && (run->change == PLOG_CHANGE_SEGMENT || run->change == PLOG_CHANGE_EPOCH)) {
         enum base_rc rc = be_born(plog, run->id, bytes, &log);
         if (rc == BASE_FULL) {
             plog->has_lost_entries = true;
@@ -662,8 +707,30 @@ enum base_rc plog_replay(struct plog *plog, const struct plog_run *run, struct b
         return BASE_OK;
     }
     CHECK(log->replay.state == PLOG__REPLAY_NONE);
+    bool is_of_shape = run->change == PLOG_CHANGE_START || run->change == PLOG_CHANGE_GONE;
+    bool is_history = !is_of_shape && plog__is_older(run->cuts, log->cuts);
+    if (is_history || (run->change == PLOG_CHANGE_TRUNCATE && run->cuts == log->cuts)) {
+        note_replayed(plog, run_token, run->id, PLOG_OK); /* the state knows of the truncation that made it so */
+        plog__end(plog, out);
+        return BASE_OK;
+    }
+    bool is_next_cut = run->change == PLOG_CHANGE_TRUNCATE && run->cuts == (uint16_t)(log->cuts + 1);
+    if (!is_of_shape && !is_next_cut && run->cuts != log->cuts) { /* a truncation's entry was lost */
+        log->is_damaged = true;
+        log->is_cut = true;
+        log->cuts = run->change == PLOG_CHANGE_TRUNCATE ? (uint16_t)(run->cuts - 1) : run->cuts;
+    }
+    bool is_scanned_first = run->change == PLOG_CHANGE_TRUNCATE && log->config.is_page_cache;
+    if (is_scanned_first) { /* nothing but the file tells what it cut */
+        log->replay =
+            (struct plog__replay){.state = PLOG__REPLAY_FIRST, .token = run_token, .run = *run, .bytes = bytes};
+        plog__task_ready(plog, &log->writer);
+        plog__end(plog, out);
+        return BASE_OK;
+    }
     if (!is_run || !is_possible(run) || is_covered(log, run)) {
-        enum plog_result result = !is_run ? replay_change(plog, log, run) : (is_possible(run) ? PLOG_OK : PLOG_DAMAGED);
+        enum plog_result result =
+            !is_run ? replay_change(plog, log, run, bytes) : (is_possible(run) ? PLOG_OK : PLOG_DAMAGED);
         if (result == PLOG_DAMAGED) { log->is_damaged = true; }
         note_replayed(plog, run_token, run->id, result);
         plog__end(plog, out);

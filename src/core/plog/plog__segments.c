@@ -30,6 +30,21 @@ struct plog__segment *plog__segment_of(const struct plog__log *log, int64_t offs
     return link == &log->segments.head ? NULL : segment_on(link);
 }
 
+static void segment_begin(struct plog *plog, struct plog__log *log, struct plog__segment *segment, uint32_t slot)
+{
+    segment->end = segment->base;
+    segment->timestamp_max = -1;
+    segment->timestamp_max_offset = -1;
+    segment->timestamp_first = -1;
+    segment->created_wall_ms = plog->wall_ms;
+    segment->last_wall_ms = plog->wall_ms;
+    plog__task_init(&segment->sync, PLOG__TASK_SYNC, slot);
+    struct plog__segment *last = plog__segment_last(log);
+    CHECK(last == NULL || (last->base < segment->base && last->end <= segment->base));
+    base_list_push_back(&log->segments, &segment->link);
+    plog__tail_reset(&log->tail);
+}
+
 struct plog__segment *plog__segment_make(struct plog *plog, struct plog__log *log, int64_t base)
 {
     CHECK(log->flush == PLOG__FLUSH_NONE); /* the tail is about to be the new segment's */
@@ -38,18 +53,30 @@ struct plog__segment *plog__segment_make(struct plog *plog, struct plog__log *lo
     struct plog__segment *segment = base_pool_at(&plog->segments, slot);
     segment->log = plog__log_slot(plog, log);
     segment->base = base;
-    segment->end = base;
-    segment->timestamp_max = -1;
-    segment->timestamp_max_offset = -1;
-    segment->timestamp_first = -1;
-    segment->created_wall_ms = plog->wall_ms;
-    segment->last_wall_ms = plog->wall_ms;
-    plog__task_init(&segment->sync, PLOG__TASK_SYNC, slot);
-    struct plog__segment *last = plog__segment_last(log);
-    CHECK(last == NULL || (last->base < base && last->end <= base));
-    base_list_push_back(&log->segments, &segment->link);
-    plog__tail_reset(&log->tail);
+    segment_begin(plog, log, segment, slot);
     return segment;
+}
+
+struct plog__segment *plog__segment_revive(struct plog *plog, struct plog__log *log, int64_t base)
+{
+    CHECK(plog->life == PLOG__RECOVERING);
+    for (struct base_link *link = base_list_first(&log->doomed); link != NULL;
+         link = base_list_next(&log->doomed, link)) {
+        struct plog__segment *segment = BASE_ITEM(link, struct plog__segment, link);
+        if (segment->base != base) { continue; }
+        CHECK(segment->pins == 0 && !segment->is_sync_in_flight);
+        base_list_remove(&log->doomed, &segment->link);
+        base_list_remove(&plog->doomed, &segment->doom);
+        uint32_t files[PLOG__SEGMENT_FILES];
+        memcpy(files, segment->files, sizeof files);
+        uint32_t slot = plog__segment_slot(plog, segment);
+        plog__task_take_off(&segment->sync);
+        *segment = (struct plog__segment){.log = plog__log_slot(plog, log), .base = base};
+        memcpy(segment->files, files, sizeof files);
+        segment_begin(plog, log, segment, slot);
+        return segment;
+    }
+    return NULL;
 }
 
 void plog__segment_free(struct plog *plog, struct plog__log *log, struct plog__segment *segment)
@@ -110,6 +137,14 @@ void plog__segment_damage(struct plog__log *log, struct plog__segment *segment, 
         segment->damage_from = base_min_u64(segment->damage_from, from);
         segment->damage_to = base_max_u64(segment->damage_to, to);
     }
+}
+
+void plog__end_move(struct plog__log *log, int64_t offset)
+{
+    log->offset_end = offset;
+    log->synced_end = offset;
+    if (!log->config.is_mark_told) { log->watermark = offset; }
+    log->mark_offset = -1;
 }
 
 /* ---- syncs: one at a time for each segment ---- */
@@ -186,6 +221,7 @@ void plog__sync_done(struct plog *plog, struct plog__segment *segment, const str
     struct plog__log *log = plog__log_at(plog, segment->log);
     plog__rounds_leave(plog, log);
     plog__rounds_finish(plog, log);
+    if (log->is_undo_cut) { plog__task_ready(plog, &log->writer); } /* the cut waits for it */
     if (plog->capture.state == PLOG__CAPTURE_SYNC) { plog__task_ready(plog, &plog->capture.task); }
     plog__sync_advance(plog, segment, out);
 }
@@ -209,7 +245,7 @@ void plog__disk_fail(struct plog *plog)
 
 enum base_rc plog__start_move(struct plog *plog, struct plog__log *log, int64_t offset)
 {
-    if (log->is_start_moving) { return BASE_FULL; }
+    if (log->is_start_moving || log->is_cutting) { return BASE_FULL; }
     CHECK(offset <= log->watermark);
     log->is_start_moving = true;
     log->start_next = offset;
@@ -221,24 +257,31 @@ enum base_rc plog__start_move(struct plog *plog, struct plog__log *log, int64_t 
     return BASE_OK;
 }
 
+/* What lies before the log start goes. */
+void plog__start_trim(struct plog *plog, struct plog__log *log)
+{
+    for (struct plog__segment *segment = plog__segment_first(log); segment != NULL;) {
+        struct plog__segment *next = plog__segment_next(log, segment);
+        bool is_kept = segment->end > log->offset_start || segment->size_bytes == 0;
+        if (is_kept || (next == NULL && !segment->is_sealed)) { break; }
+        plog__segment_doom(plog, log, segment, log->config.delete_delay_ms);
+        segment = next;
+    }
+    plog__epochs_cut_front(log, log->offset_start);
+}
+
 /* Live and at replay alike. */
 void plog__start_apply(struct plog *plog, struct plog__log *log, int64_t offset)
 {
     if (offset <= log->offset_start) { return; }
     log->offset_start = offset;
     if (log->offset_end < offset) { /* a page-cache log that lost its end: the offsets below are not given out again */
-        log->offset_end = offset;
-        log->watermark = offset;
+        plog__end_move(log, offset);
         struct plog__segment *last = plog__segment_last(log);
         if (last != NULL) { last->is_sealed = true; }
     }
-    for (struct plog__segment *segment = plog__segment_first(log); segment != NULL;) {
-        struct plog__segment *next = plog__segment_next(log, segment);
-        if (segment->end > offset || segment->size_bytes == 0 || (next == NULL && !segment->is_sealed)) { break; }
-        plog__segment_doom(plog, log, segment, log->config.delete_delay_ms);
-        segment = next;
-    }
-    plog__epochs_cut_front(log, offset);
+    log->watermark = base_max_i64(log->watermark, offset);
+    plog__start_trim(plog, log);
     plog__note_mark(plog, log);
 }
 
@@ -247,6 +290,7 @@ void plog__start_done(struct plog *plog, struct plog__log *log, enum port_rc rc)
     CHECK(log->is_start_moving);
     log->is_start_moving = false;
     if (rc == PORT_OK) { plog__start_apply(plog, log, log->start_next); }
+    plog__cut_look(plog, log);
     if (log->is_start_asked) {
         log->is_start_asked = false;
         plog__note(plog, (struct plog__note){.kind = PLOG_OUT_STARTED,
@@ -281,12 +325,9 @@ enum base_rc plog_move_start(struct plog *plog, struct plog_ref ref, uint64_t to
         note.offset = log->offset_start;
         note.id = log->id;
     }
-    note.slot = PLOG__NONE;
-    if (plog->loose_notes == PLOG__LOOSE_NOTES_MAX) { return BASE_FULL; }
-    plog->loose_notes += 1;
-    plog__note(plog, note);
+    enum base_rc rc = plog__note_loose(plog, note);
     plog__end(plog, out);
-    return BASE_OK;
+    return rc;
 }
 
 /* ---- retention ---- */
@@ -303,6 +344,7 @@ static bool is_too_old(const struct plog *plog, const struct plog__log *log, con
 void plog__retain(struct plog *plog, struct plog__log *log)
 {
     if (log->config.is_metadata || log->is_deleting || log->is_start_moving || plog->is_failed) { return; }
+    if (log->is_cutting) { return; }
     if (!plog__wall_is_sane(plog)) { return; }
     int64_t start = log->offset_start;
     uint64_t left_bytes = log->size_bytes;

@@ -37,7 +37,7 @@ static bool is_segments_sound(const struct plog *plog, const struct plog__log *l
 
 static bool is_rounds_sound(const struct plog *plog, const struct plog__log *log)
 {
-    int64_t end = log->watermark;
+    int64_t end = log->synced_end;
     bool is_writing = false;
     bool has_stayed = false; /* a round that has not left: none after it may have */
     for (struct base_link *link = base_list_first(&log->rounds); link != NULL;
@@ -56,7 +56,9 @@ static bool is_rounds_sound(const struct plog *plog, const struct plog__log *log
 
 bool plog__log_is_sound(const struct plog *plog, const struct plog__log *log)
 {
-    if (log->offset_start > log->watermark || log->watermark > log->offset_end) { return false; } /* I3 */
+    if (log->offset_start > log->watermark || log->watermark > log->synced_end) { return false; } /* I3 */
+    if (log->synced_end > log->offset_end) { return false; }
+    if (!log->config.is_mark_told && log->watermark != log->synced_end) { return false; }
     if (log->writing == PLOG__NONE && log->touched.count > 0) { return false; }
     if (log->tail.index_count > PLOG__TAIL_MAX || log->tail.time_count > PLOG__TAIL_MAX) { return false; }
     if (log->mark_segment != PLOG__NONE && log->mark_bytes > plog__segment_at(plog, log->mark_segment)->size_bytes) {
@@ -82,7 +84,8 @@ static bool is_files_sound(const struct plog *plog)
         if (file->leases > file->pins || (file->state != PLOG__FILE_OPEN && file->pins > 0)) { return false; }
         if (file->state == PLOG__FILE_OPEN && (file->pins == 0) != base_link_is_on(&file->lru)) { return false; }
     }
-    uint32_t held = (plog->capture.task.file != 0 ? 1u : 0u) + (plog->reaper.task.file != 0 ? 1u : 0u);
+    uint32_t held = (plog->capture.task.file != 0 ? 1u : 0u) + (plog->reaper.task.file != 0 ? 1u : 0u) +
+                    (plog->cutter.task.file != 0 ? 1u : 0u);
     for (uint32_t i = 0; i < plog->logs.fresh; i++) {
         if (base_pool_is_taken(&plog->logs, i)) { held += plog__log_at(plog, i)->writer.file != 0 ? 1 : 0; }
     }
@@ -114,5 +117,5 @@ bool plog_is_quiet(const struct plog *plog)
     return plog->effects_in_flight == 0 && plog->appends.taken_count == 0 && plog->rounds.taken_count == 0 &&
            plog->reads.taken_count == 0 && plog->note_count == 0 && base_list_is_empty(&plog->ready) &&
            base_list_is_empty(&plog->slot_waiters) && base_list_is_empty(&plog->lease_waiters) &&
-           plog->capture.state == PLOG__CAPTURE_IDLE;
+           plog->capture.state == PLOG__CAPTURE_IDLE && plog->cutting_count == 0;
 }

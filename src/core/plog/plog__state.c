@@ -8,13 +8,24 @@
 #include "plog__.h"
 
 #define STATE_MAGIC    UINT32_C(0x57504c53) /* WPLS */
-#define STATE_VERSION  1u
+#define STATE_VERSION  2u
+#define STATE_OLDEST   1u /* without watermark and cuts */
+#define FACTS_VERSION  1u
+#define FACTS_BYTES    (1 + 8 + 8 + 2)
 #define HEAD_BYTES     (4 + 2 + 16 + 4)
 #define SEGMENT_BYTES  (8 + 8 + 8 + 8 + 8 + 8 + 8 + 8 + 4 + 4 + 1 + 8 + 8)
 #define PRODUCER_BYTES (8 + 2 + 8 + 1)
 #define KEPT_BYTES     (8 + 8 + 8 + 4 + 4)
 
-enum { FLAG_PAGE_CACHE = 1, FLAG_METADATA = 2, FLAG_DIR = 4, FLAG_DAMAGED = 8, FLAG_DELETING = 16, FLAG_RENAMED = 32 };
+enum {
+    FLAG_PAGE_CACHE = 1,
+    FLAG_METADATA = 2,
+    FLAG_DIR = 4,
+    FLAG_DAMAGED = 8,
+    FLAG_DELETING = 16,
+    FLAG_RENAMED = 32,
+    FLAG_MARK_TOLD = 64
+};
 enum { SEGMENT_SEALED = 1, SEGMENT_BORN = 2 };
 
 /* ---- writing ---- */
@@ -54,14 +65,14 @@ static void write_segment(struct pen *pen, const struct plog__segment *segment)
     put(pen, segment->damage_to, 8);
 }
 
-static void write_producer(struct pen *pen, const struct plog__producer *producer)
+static void write_producer(struct pen *pen, int64_t id, const struct plog__sequence *now)
 {
-    put(pen, (uint64_t)producer->id, 8);
-    put(pen, (uint16_t)producer->now.epoch, 2);
-    put(pen, (uint64_t)producer->now.last_wall_ms, 8);
-    put(pen, producer->now.kept_count, 1);
-    for (uint32_t i = 0; i < producer->now.kept_count; i++) {
-        const struct plog__kept *kept = &producer->now.kept[i];
+    put(pen, (uint64_t)id, 8);
+    put(pen, (uint16_t)now->epoch, 2);
+    put(pen, (uint64_t)now->last_wall_ms, 8);
+    put(pen, now->kept_count, 1);
+    for (uint32_t i = 0; i < now->kept_count; i++) {
+        const struct plog__kept *kept = &now->kept[i];
         put(pen, (uint64_t)kept->base_offset, 8);
         put(pen, (uint64_t)kept->offset_last, 8);
         put(pen, (uint64_t)kept->timestamp_ms, 8);
@@ -86,14 +97,18 @@ static void write_all(struct pen *pen, const struct plog__log *log)
     put(pen,
         (log->config.is_page_cache ? FLAG_PAGE_CACHE : 0u) | (log->config.is_metadata ? FLAG_METADATA : 0u) |
             (log->has_dir ? FLAG_DIR : 0u) | (log->is_damaged ? FLAG_DAMAGED : 0u) |
-            (log->is_deleting ? FLAG_DELETING : 0u) | (log->is_renamed ? FLAG_RENAMED : 0u),
+            (log->is_deleting ? FLAG_DELETING : 0u) | (log->is_renamed ? FLAG_RENAMED : 0u) |
+            (log->config.is_mark_told ? FLAG_MARK_TOLD : 0u),
         2);
     put(pen, log->name_bytes, 2);
     put_bytes(pen, log->name, log->name_bytes);
     put(pen, log->config.index_interval_bytes, 4);
     put(pen, (uint32_t)log->leader_epoch, 4);
-    put(pen, (uint64_t)log->offset_start, 8);
+    /* A start that the journal may have already, though its answer has not come, is not left out. */
+    put(pen, (uint64_t)(log->is_start_moving ? log->start_next : log->offset_start), 8);
     put(pen, (uint64_t)log->offset_end, 8);
+    put(pen, (uint64_t)base_max_i64(log->watermark, log->is_start_moving ? log->start_next : 0), 8);
+    put(pen, log->cuts, 2);
     put(pen, log->epoch_count, 4);
     for (uint32_t i = 0; i < log->epoch_count; i++) {
         put(pen, (uint32_t)log->epochs[i].epoch, 4);
@@ -118,7 +133,8 @@ static void write_all(struct pen *pen, const struct plog__log *log)
     put(pen, log->producers.count, 4);
     for (struct base_link *link = base_list_first(&log->producers); link != NULL;
          link = base_list_next(&log->producers, link)) {
-        write_producer(pen, BASE_ITEM(link, struct plog__producer, of_log));
+        const struct plog__producer *producer = BASE_ITEM(link, struct plog__producer, of_log);
+        write_producer(pen, producer->id, &producer->now);
     }
 }
 
@@ -193,11 +209,13 @@ static bool is_whole(struct base_slice state)
            base_get_u32(state.at + state.size_bytes - 4) == codec_crc32c(0, state.at, state.size_bytes - 4);
 }
 
-static enum base_rc open_state(struct base_slice state, struct cursor *cursor_out, struct base_part *id_out)
+static enum base_rc open_state(struct base_slice state, struct cursor *cursor_out, struct base_part *id_out,
+                               uint64_t *version_out)
 {
     if (!is_whole(state)) { return BASE_BAD; }
     struct cursor cursor = {.at = state.at + 4, .left_bytes = state.size_bytes - 8};
-    if (take(&cursor, 2) != STATE_VERSION) { return BASE_BAD; }
+    *version_out = take(&cursor, 2);
+    if (*version_out < STATE_OLDEST || *version_out > STATE_VERSION) { return BASE_BAD; }
     memcpy(id_out->topic.b, take_bytes(&cursor, 16), 16);
     id_out->index = (int32_t)take(&cursor, 4);
     *cursor_out = cursor;
@@ -208,7 +226,8 @@ enum base_rc plog_state_id(struct base_slice state, struct base_part *id_out)
 {
     struct cursor cursor;
     struct base_part id;
-    if (open_state(state, &cursor, &id) != BASE_OK) { return BASE_BAD; }
+    uint64_t version;
+    if (open_state(state, &cursor, &id, &version) != BASE_OK) { return BASE_BAD; }
     *id_out = id;
     return BASE_OK;
 }
@@ -311,23 +330,32 @@ static enum base_rc read_doomed(struct plog *plog, struct plog__log *log, struct
     return BASE_OK;
 }
 
+static bool read_producer(struct cursor *cursor, int64_t offset_end, int64_t *id_out, struct plog__sequence *now_out)
+{
+    *id_out = (int64_t)take(cursor, 8);
+    struct plog__sequence now = {.epoch = (int16_t)take(cursor, 2)};
+    now.last_wall_ms = (int64_t)take(cursor, 8);
+    now.kept_count = (uint8_t)take_count(cursor, 1, KEPT_BYTES);
+    if (cursor->is_bad || *id_out < 0 || now.kept_count > PLOG__BATCHES_KEPT) { return false; }
+    for (uint32_t k = 0; k < now.kept_count; k++) {
+        now.kept[k].base_offset = (int64_t)take(cursor, 8);
+        now.kept[k].offset_last = (int64_t)take(cursor, 8);
+        now.kept[k].timestamp_ms = (int64_t)take(cursor, 8);
+        now.kept[k].sequence_first = (int32_t)take(cursor, 4);
+        now.kept[k].sequence_last = (int32_t)take(cursor, 4);
+        if (now.kept[k].offset_last >= offset_end) { return false; }
+    }
+    *now_out = now;
+    return true;
+}
+
 static enum base_rc read_producers(struct plog *plog, struct plog__log *log, struct cursor *cursor)
 {
     uint32_t count = take_count(cursor, 4, PRODUCER_BYTES);
     for (uint32_t i = 0; i < count; i++) {
-        int64_t id = (int64_t)take(cursor, 8);
-        struct plog__sequence now = {.epoch = (int16_t)take(cursor, 2)};
-        now.last_wall_ms = (int64_t)take(cursor, 8);
-        now.kept_count = (uint8_t)take_count(cursor, 1, KEPT_BYTES);
-        if (cursor->is_bad || id < 0 || now.kept_count > PLOG__BATCHES_KEPT) { return BASE_BAD; }
-        for (uint32_t k = 0; k < now.kept_count; k++) {
-            now.kept[k].base_offset = (int64_t)take(cursor, 8);
-            now.kept[k].offset_last = (int64_t)take(cursor, 8);
-            now.kept[k].timestamp_ms = (int64_t)take(cursor, 8);
-            now.kept[k].sequence_first = (int32_t)take(cursor, 4);
-            now.kept[k].sequence_last = (int32_t)take(cursor, 4);
-            if (now.kept[k].offset_last >= log->offset_end) { return BASE_BAD; }
-        }
+        int64_t id;
+        struct plog__sequence now;
+        if (!read_producer(cursor, log->offset_end, &id, &now)) { return BASE_BAD; }
         if (plog__producer_find(plog, plog__log_slot(plog, log), id) != NULL) { return BASE_BAD; }
         struct plog__producer *producer = plog__producer_make(plog, log, id);
         if (producer == NULL) { return BASE_FULL; }
@@ -346,14 +374,17 @@ static enum base_rc read_segments(struct plog *plog, struct plog__log *log, stru
     struct plog__segment *last = plog__segment_last(log);
     if (last != NULL && (last->end > log->offset_end || cursor->is_bad)) { return BASE_BAD; }
     if (last != NULL) {
+        log->mark_offset = last->end;
         log->mark_segment = plog__segment_slot(plog, last);
         log->mark_bytes = last->size_bytes;
     }
     return cursor->is_bad ? BASE_BAD : BASE_OK;
 }
 
-static enum base_rc read_all(struct plog *plog, struct plog__log *log, struct cursor *cursor, uint64_t flags)
+static enum base_rc read_all(struct plog *plog, struct plog__log *log, struct cursor *cursor, uint64_t flags,
+                             uint64_t version)
 {
+    log->config.is_mark_told = (flags & FLAG_MARK_TOLD) != 0;
     log->config.is_page_cache = (flags & FLAG_PAGE_CACHE) != 0;
     log->config.is_metadata = (flags & FLAG_METADATA) != 0;
     log->has_dir = (flags & FLAG_DIR) != 0;
@@ -366,9 +397,12 @@ static enum base_rc read_all(struct plog *plog, struct plog__log *log, struct cu
     log->leader_epoch = (int32_t)take(cursor, 4);
     log->offset_start = (int64_t)take(cursor, 8);
     log->offset_end = (int64_t)take(cursor, 8);
-    log->watermark = log->offset_end; /* whatever was captured was synced with it */
+    log->synced_end = log->offset_end; /* whatever was captured was synced with it */
+    log->watermark = version == 1 ? log->offset_end : (int64_t)take(cursor, 8);
+    log->cuts = version == 1 ? 0 : (uint16_t)take(cursor, 2);
+    if (!log->config.is_mark_told) { log->watermark = log->offset_end; }
     if (cursor->is_bad || log->offset_start < 0 || log->offset_start > log->offset_end ||
-        log->offset_end > PLOG__OFFSET_MAX) {
+        log->offset_end > PLOG__OFFSET_MAX || log->watermark < log->offset_start || log->watermark > log->offset_end) {
         return BASE_BAD;
     }
     enum base_rc rc = read_epochs(plog, log, cursor);
@@ -381,6 +415,7 @@ static enum base_rc read_all(struct plog *plog, struct plog__log *log, struct cu
     }
     log->is_lost = log->is_damaged && log->offset_end == 0; /* only such a log is damaged before its first record */
     log->is_failed = log->is_lost;
+    if (rc == BASE_OK && log->offset_start > 0) { plog__start_trim(plog, log); } /* it may have been on its way */
     plog__times_of_log(log);
     plog__birth_write(log);
     return rc;
@@ -390,7 +425,8 @@ enum base_rc plog__state_read(struct plog *plog, struct base_slice state, struct
 {
     struct cursor cursor;
     struct base_part id;
-    if (open_state(state, &cursor, &id) != BASE_OK || id.index < 0) { return BASE_BAD; }
+    uint64_t version;
+    if (open_state(state, &cursor, &id, &version) != BASE_OK || id.index < 0) { return BASE_BAD; }
     uint64_t flags = take(&cursor, 2);
     uint64_t name_bytes = take(&cursor, 2);
     const uint8_t *name = take_bytes(&cursor, name_bytes);
@@ -398,7 +434,7 @@ enum base_rc plog__state_read(struct plog *plog, struct base_slice state, struct
     struct plog__log *log;
     enum base_rc rc = plog__log_make(plog, id, base_slice_of(name, (size_t)name_bytes), &log);
     if (rc != BASE_OK) { return rc; }
-    rc = read_all(plog, log, &cursor, flags);
+    rc = read_all(plog, log, &cursor, flags, version);
     if (rc != BASE_OK || (flags & FLAG_DELETING) != 0) {
         base_map_remove(&plog->by_id, base_part_hash(id), plog__log_slot(plog, log));
         log->is_deleting = true;
@@ -410,4 +446,51 @@ enum base_rc plog__state_read(struct plog *plog, struct base_slice state, struct
     }
     *log_out = log;
     return BASE_OK;
+}
+
+/* ---- what a truncation leaves in the journal ---- */
+
+static void write_facts(struct pen *pen, const struct plog__cut_facts *facts)
+{
+    put(pen, FACTS_VERSION, 1);
+    put(pen, (uint64_t)facts->timestamp_max, 8);
+    put(pen, (uint64_t)facts->timestamp_max_offset, 8);
+    put(pen, facts->producer_count, 2);
+    for (uint32_t i = 0; i < facts->producer_count; i++) {
+        write_producer(pen, facts->producers[i].id, &facts->producers[i].now);
+    }
+}
+
+uint64_t plog__facts_bytes(const struct plog__cut_facts *facts)
+{
+    struct pen pen = {.at = NULL};
+    write_facts(&pen, facts);
+    return pen.used_bytes;
+}
+
+uint64_t plog__facts_bytes_of_one(void) { return PRODUCER_BYTES + PLOG__BATCHES_KEPT * KEPT_BYTES; }
+
+void plog__facts_write(const struct plog__cut_facts *facts, uint8_t *at, uint64_t size_bytes)
+{
+    struct pen pen = {.at = at};
+    write_facts(&pen, facts);
+    CHECK(pen.used_bytes == size_bytes);
+}
+
+bool plog__facts_read(struct base_slice bytes, struct plog__cut_facts *facts_out,
+                      struct plog__cut_producer *producers_out, uint32_t max)
+{
+    struct cursor cursor = {.at = bytes.at, .left_bytes = bytes.size_bytes};
+    if (bytes.size_bytes < FACTS_BYTES || take(&cursor, 1) != FACTS_VERSION) { return false; }
+    *facts_out = (struct plog__cut_facts){.producers = producers_out};
+    facts_out->timestamp_max = (int64_t)take(&cursor, 8);
+    facts_out->timestamp_max_offset = (int64_t)take(&cursor, 8);
+    uint32_t count = take_count(&cursor, 2, PRODUCER_BYTES);
+    for (uint32_t i = 0; i < count; i++) {
+        struct plog__cut_producer producer = {.id = -1};
+        if (i >= max || !read_producer(&cursor, INT64_MAX, &producer.id, &producer.now)) { return false; }
+        producers_out[i] = producer;
+        facts_out->producer_count = i + 1;
+    }
+    return !cursor.is_bad && cursor.left_bytes == 0;
 }

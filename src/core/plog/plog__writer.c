@@ -271,13 +271,17 @@ static void small_done(struct plog *plog, struct plog__log *log, const struct po
 
 /* ---- a round ---- */
 
-/* What a failed round left that can't be cut now is cut before the next one is written (KAFKA-10778): see write_step. */
+/* What can't be cut now (a failed round left it, or a truncation) is cut before the next round is written (KAFKA-10778): see
+ * write_step. */
 static void end_undo(struct plog *plog, struct plog__log *log, enum port_rc rc)
 {
     struct plog__segment *segment = plog__segment_at(plog, log->undo_segment);
     log->needs_undo = false;
+    log->is_undo_cut = false;
+    CHECK(segment->pins > 0);
     segment->pins -= 1;
     if (rc != PORT_OK) { segment->needs_cut = true; }
+    if (segment->is_doomed) { plog__task_ready(plog, &plog->reaper.task); }
 }
 
 static enum go undo_step(struct plog *plog, struct plog__log *log, struct port_out *out)
@@ -523,9 +527,10 @@ static void give_up(struct plog *plog, struct plog__log *log, struct port_out *o
     plog__queue_fail(plog, log, log->is_deleting ? PLOG_GONE : PLOG_STORAGE);
     if (log->flush != PLOG__FLUSH_NONE) { end_flush(plog, log, plog__segment_at(plog, log->flush_segment), false); }
     if (log->small != PLOG__SMALL_NONE) { end_small(plog, log, PORT_CLOSED, out); }
-    if (log->needs_undo) {
-        log->needs_undo = false;
-        plog__segment_at(plog, log->undo_segment)->pins -= 1;
+    if (log->needs_undo) { end_undo(plog, log, PORT_OK); }
+    if (log->is_cutting) { plog__cut_give_up(plog, log); }
+    if (log->has_epoch && !log->is_epoch_out) {
+        plog__epoch_done(plog, log, log->is_deleting ? PLOG_GONE : PLOG_STORAGE);
     }
     log->writer.open_rc = PORT_OK;
     plog__file_release(plog, &log->writer);
@@ -539,12 +544,19 @@ static enum go step(struct plog *plog, struct plog__log *log, struct port_out *o
         if (log->is_deleting) { plog__task_ready(plog, &plog->reaper.task); }
         return STOP_HERE;
     }
+    bool is_captured = plog->capture.state == PLOG__CAPTURE_NEXT && plog->capture.log == plog__log_slot(plog, log) &&
+                       plog->capture.task.list != &plog->handle_waiters;
+    bool waits_for_lease = log->is_undo_cut && plog__cut_must_wait(plog, log);
+    if (log->is_cut_out ||
+        waits_for_lease) { /* nothing is written until the journal has the truncation, and the file is cut */
+        plog__file_release(plog, &log->writer);
+        if (is_captured) { plog__task_ready(plog, &plog->capture.task); }
+        return STOP_HERE; /* whoever holds it wakes us */
+    }
     if (log->needs_undo) { return undo_step(plog, log, out); }
     if (log->flush != PLOG__FLUSH_NONE) { return flush_step(plog, log, out); }
     if (log->small != PLOG__SMALL_NONE) { return small_step(plog, log, out); }
     if (log->replay.state != PLOG__REPLAY_NONE) { return plog__replay_advance(plog, log, out) ? GO_ON : STOP_HERE; }
-    bool is_captured = plog->capture.state == PLOG__CAPTURE_NEXT && plog->capture.log == plog__log_slot(plog, log) &&
-                       plog->capture.task.list != &plog->handle_waiters;
     if (log->is_failed) {
         give_up(plog, log, out);
         if (is_captured) { plog__task_ready(plog, &plog->capture.task); }
@@ -557,6 +569,7 @@ static enum go step(struct plog *plog, struct plog__log *log, struct port_out *o
     }
     if (base_list_is_empty(&log->queue)) {
         plog__file_release(plog, &log->writer);
+        plog__cut_look(plog, log);
         return STOP_HERE;
     }
     struct plog__segment *last = plog__segment_last(log);

@@ -470,7 +470,7 @@ static void an_old_leaders_append_is_refused(void **state)
     struct plog_ref ref = world_log(world, 0, "topic", 4);
     uint64_t token = world_append(world, ref, (struct batch_ask){.value_bytes = 10, .leader_epoch = 3});
     world_run(world);
-    expect_failed(world, token, PLOG_STORAGE);
+    expect_failed(world, token, PLOG_OLD_EPOCH);
     world_free(world);
 }
 

@@ -398,6 +398,7 @@ static void take_states_end(struct world *world, enum plog_result result)
     world->state_count = world->state_count_next;
     world->entries_begin = world->entries_begin_next;
     world->checkpoints += 1;
+    plog_checkpointed(world->plog);
 }
 
 static void take_out(struct world *world, const struct plog_out *out)
@@ -408,6 +409,8 @@ static void take_out(struct world *world, const struct plog_out *out)
     case PLOG_OUT_FAILED:
     case PLOG_OUT_READ:
     case PLOG_OUT_TIME:
+    case PLOG_OUT_TRUNCATED:
+    case PLOG_OUT_EPOCH:
     case PLOG_OUT_STARTED: end_answer(world, out); break;
     case PLOG_OUT_WATERMARK: world->marks += 1; break;
     case PLOG_OUT_RUN:
@@ -433,6 +436,7 @@ static void take_out(struct world *world, const struct plog_out *out)
     case PLOG_OUT_RECOVERED: world->is_recovered = true; break;
     case PLOG_OUT_DELETED: world->deleted += 1; break;
     case PLOG_OUT_STOPPED: world->is_stopped = true; break;
+    case PLOG_OUT_WANT_CHECKPOINT: world->checkpoints_wanted += 1; break;
     case PLOG_OUT_DISK_FAILED: world->is_disk_failed = true; break;
     }
 }

@@ -119,6 +119,7 @@ struct world {
     enum plog_result replayed;
     int deleted;
     int marks;
+    int checkpoints_wanted;
     uint64_t steps;
     uint64_t effects_seen;
     int64_t crash_after; /* effects; < 0: never */
