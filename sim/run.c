@@ -10,13 +10,14 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
-#define DRAIN_MAX_NS    (150 * WORLD_S) /* longer than any time-out of a client */
-#define PROBE_MAX_NS    (60 * WORLD_S)
-#define START_MAX_NS    (60 * WORLD_S)
-#define VERIFY_MAX_NS   (120 * WORLD_S)
-#define QUIET_MAX_NS    (30 * WORLD_S)
-#define IDLE_NS         (3 * WORLD_S)
-#define IDLE_EVENTS_MAX 60
+#define DRAIN_MAX_NS       (150 * WORLD_S) /* longer than any time-out of a client */
+#define PROBE_MAX_NS       (60 * WORLD_S)
+#define START_MAX_NS       (60 * WORLD_S)
+#define VERIFY_MAX_NS      (120 * WORLD_S)
+#define QUIET_MAX_NS       (30 * WORLD_S)
+#define IDLE_NS            (3 * WORLD_S)
+#define IDLE_EVENTS_MAX    60
+#define RETENTION_CHECK_MS 400 /* each shard looks at its logs so often, where there is something to be deleted */
 
 /* A failed CHECK of the core ends the run, not the program: one run at a time in a process. */
 static sigjmp_buf panic_way_out;
@@ -322,11 +323,12 @@ static bool idle(struct run *run)
             run__fail(run, "I21", "a parked fetch was looked at %" PRIu64 " times while nothing happened",
                       evaluated_after - evaluated_before);
         }
-        if (is_waiting && !is_checkpointing && events > (uint64_t)run->shape.shards * 6) {
+        if (is_waiting && !is_checkpointing && !run__has_retention(run) && events > (uint64_t)run->shape.shards * 6) {
             run__fail(run, "I21", "%" PRIu64 " events in %d s while a fetch was parked", events,
                       (int)(IDLE_NS / WORLD_S));
         }
-        if (events > IDLE_EVENTS_MAX * (uint64_t)run->shape.shards + 24 * count_partitions(run)) {
+        uint64_t sweeps = run__has_retention(run) ? IDLE_NS / (RETENTION_CHECK_MS * WORLD_MS) : 0;
+        if (events > (IDLE_EVENTS_MAX + 8 * sweeps) * (uint64_t)run->shape.shards + 24 * count_partitions(run)) {
             run__fail(run, "I21", "%" PRIu64 " events in %d s of idleness", events, (int)(IDLE_NS / WORLD_S));
         }
     }
@@ -379,6 +381,7 @@ void run__begin(struct run *run, const struct world_knobs *knobs)
     run->cast = (struct actor_cast){
         .world = run->world, .history = &run->history, .port = NODE_PORT, .context = run, .on_read = on_read};
     node_init(&run->node, (uint32_t)run->shape.step_max, (uint64_t)run->shape.journal_bytes);
+    if (run__has_retention(run)) { run->node.config.retention_check_ms = RETENTION_CHECK_MS; }
     run->node.refuse_ppm = run->shape.refusals != 0 ? 600000 : 0;
     if (knobs->clock_heal_max_ns == 0) { node_forget_time(&run->node); }
     run__observe(run);

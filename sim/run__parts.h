@@ -18,7 +18,7 @@ struct run_shape { /* drawn from the seed; each may be set */
     int64_t shards, step_max, topics, partitions_max, producers, consumers, rudes;
     int64_t records, value_bytes_max, pause_max_ms, crashes, load_ms, segment_bytes, journal_bytes, io_errors,
         clean_stop;
-    int64_t state_crashes, sync_errors, full_disks, refusals, region_mb;
+    int64_t state_crashes, sync_errors, full_disks, retention, refusals, region_mb;
     int64_t admin_operations;
     int64_t churn; /* every topic but the first is deleted and made anew at times; 0: as drawn */
 };
@@ -84,6 +84,7 @@ void run__finish(struct run *run);
 void run__end(struct run *run);
 /* After a clean stop: the partitions' files. */
 void run__judge_files(struct run *run);
+bool run__has_retention(const struct run *run); /* some topics lose their oldest records */
 void run__add_actors(struct run *run);
 void run__observe(struct run *run);
 void run__schedule(struct run *run);

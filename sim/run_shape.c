@@ -29,6 +29,7 @@ static const struct {
     {"refusals", offsetof(struct run_shape, refusals)},
     {"region_mb", offsetof(struct run_shape, region_mb)},
     {"sync_errors", offsetof(struct run_shape, sync_errors)},
+    {"retention", offsetof(struct run_shape, retention)},
     {"full_disks", offsetof(struct run_shape, full_disks)},
     {"io_errors", offsetof(struct run_shape, io_errors)},
     {"clean_stop", offsetof(struct run_shape, clean_stop)},
@@ -111,6 +112,7 @@ void run__shape_draw(struct run *run, struct world_knobs *knobs)
         .journal_bytes = draw(run, 8, 16) * (64 << 10),
         .state_crashes = draw(run, 1, 4),
         .sync_errors = base_prng_chance(&run->prng, 1, 5) ? 1 : 0,
+        .retention = -1, /* as drawn */
         .full_disks = draw_full_disks(config->seed),
         .io_errors = base_prng_chance(&run->prng, 1, 3) ? 1 : 0,
         .clean_stop = draw(run, 0, 1),
@@ -139,6 +141,33 @@ void run__shape_set(struct run *run, struct world_knobs *knobs)
     }
 }
 
+static void retention_dice(const struct run *run, struct base_prng *prng_out)
+{
+    base_prng_init(prng_out, run->config->seed,
+                   UINT64_C(0x72657461696e)); /* "retain": a stream of its own, as full disks have */
+}
+
+bool run__has_retention(const struct run *run)
+{
+    struct base_prng prng;
+    retention_dice(run, &prng);
+    bool is_drawn = base_prng_chance(&prng, 1, 3);
+    return run->shape.retention < 0 ? is_drawn : run->shape.retention > 0;
+}
+
+/* Of every other topic: by size, by age, or both. */
+static void draw_retention(const struct run *run, uint32_t at, struct actor_topic *topic)
+{
+    struct base_prng prng;
+    retention_dice(run, &prng);
+    for (uint32_t i = 0; i < 8 * (at + 1); i++) { (void)base_prng_u64(&prng); }
+    if (!run__has_retention(run) || base_prng_chance(&prng, 1, 2)) { return; }
+    uint64_t kind = base_prng_below(&prng, 3);
+    if (kind != 1) { topic->retention_bytes = 20000 + (uint32_t)base_prng_below(&prng, 60000); }
+    if (kind != 0) { topic->retention_ms = 1500 + (uint32_t)base_prng_below(&prng, 5000); }
+    if (topic->segment_bytes == 0) { topic->segment_bytes = 16384; }
+}
+
 static void make_topics(struct run *run)
 {
     struct actor_cast *cast = &run->cast;
@@ -149,6 +178,7 @@ static void make_topics(struct run *run)
         topic->is_stable = i == 0 || (is_stable && run->shape.churn == 0);
         (void)snprintf(topic->name, sizeof topic->name, "%s%" PRIu32, topic->is_stable ? "t" : "x", i); /* short */
         topic->segment_bytes = (uint32_t)run->shape.segment_bytes;
+        draw_retention(run, i, topic);
         topic->is_stamped = draw(run, 0, 3) == 0;
         topic->partition_count = (int32_t)draw(run, 1, run->shape.partitions_max);
     }

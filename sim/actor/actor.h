@@ -24,13 +24,20 @@
 
 struct actor_topic {
     char name[24];
-    uint32_t segment_bytes; /* about; 0: as large as they come */
+    uint32_t segment_bytes;   /* about; 0: as large as they come */
+    uint32_t retention_bytes; /* 0: for ever */
+    uint32_t retention_ms;    /* the same */
     int32_t partition_count;
     uint32_t incarnation; /* how often its creation was asked for */
     bool is_stamped;      /* message.timestamp.type=LogAppendTime */
     bool is_stable;       /* created once, never deleted */
     bool is_ready;        /* somebody saw it created */
 };
+
+static inline bool actor_topic_is_trimmed(const struct actor_topic *topic) /* its start moves */
+{
+    return topic->retention_bytes > 0 || topic->retention_ms > 0;
+}
 
 struct actor_cast {
     struct world *world;

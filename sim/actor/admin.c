@@ -4,6 +4,8 @@
  */
 #include "actor__parts.h"
 
+#include <inttypes.h>
+
 #include "wire/kafka/create_topics.h"
 #include "wire/kafka/delete_topics.h"
 #include "wire/kafka/describe_configs.h"
@@ -40,30 +42,39 @@ static struct history_op op_of(const struct actor *actor, enum history_kind kind
  * INDEX_STRIDE bytes of records, and room for an entry of the larger of the two, which takes 12. */
 #define INDEX_INTERVAL 1024
 #define INDEX_STRIDE   2560
+#define CONFIGS_MAX    6
 struct topic_configs {
-    struct kafka_create_topics_request_creatable_topic_config items[3];
+    struct kafka_create_topics_request_creatable_topic_config items[CONFIGS_MAX];
     int32_t count;
-    char interval[12], bytes[12];
+    char numbers[CONFIGS_MAX][12];
 };
 
 static void add_config(struct topic_configs *configs, const char *name, const char *value)
 {
+    CHECK(configs->count < CONFIGS_MAX);
     struct kafka_create_topics_request_creatable_topic_config *item = &configs->items[configs->count++];
     kafka_create_topics_request_creatable_topic_config_init(item);
     item->name = kafka_text_words(name);
     item->value = kafka_text_words(value);
 }
 
+static void add_number(struct topic_configs *configs, const char *name, uint32_t number)
+{
+    char *words = configs->numbers[configs->count];
+    (void)snprintf(words, sizeof configs->numbers[0], "%" PRIu32, number); /* short */
+    add_config(configs, name, words);
+}
+
 static void configure(struct topic_configs *configs, const struct actor_topic *topic)
 {
     configs->count = 0;
     if (topic->is_stamped) { add_config(configs, "message.timestamp.type", "LogAppendTime"); }
+    if (topic->retention_bytes > 0) { add_number(configs, "retention.bytes", topic->retention_bytes); }
+    if (topic->retention_ms > 0) { add_number(configs, "retention.ms", topic->retention_ms); }
+    if (actor_topic_is_trimmed(topic)) { add_number(configs, "file.delete.delay.ms", 300); }
     if (topic->segment_bytes == 0) { return; }
-    (void)snprintf(configs->interval, sizeof configs->interval, "%d", INDEX_INTERVAL); /* short */
-    (void)snprintf(configs->bytes, sizeof configs->bytes, "%u",
-                   (topic->segment_bytes / INDEX_STRIDE + 2) % 100000u * 12u); /* short */
-    add_config(configs, "index.interval.bytes", configs->interval);
-    add_config(configs, "segment.index.bytes", configs->bytes);
+    add_number(configs, "index.interval.bytes", INDEX_INTERVAL);
+    add_number(configs, "segment.index.bytes", (topic->segment_bytes / INDEX_STRIDE + 2) % 100000u * 12u);
 }
 
 static bool ask_create(struct actor *actor, uint32_t at)
@@ -71,6 +82,7 @@ static bool ask_create(struct actor *actor, uint32_t at)
     struct actor_topic *topic = &actor->spec->cast->topics[at];
     struct history_op op = op_of(actor, HISTORY_CREATE, at);
     op.count = topic->partition_count;
+    op.at = actor_topic_is_trimmed(topic) ? 1 : 0;
     struct kafka_create_topics_request_creatable_topic wanted;
     kafka_create_topics_request_creatable_topic_init(&wanted);
     wanted.name = kafka_text_words(topic->name);

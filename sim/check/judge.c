@@ -99,6 +99,31 @@ int64_t judge__final_end(const struct judge *judge, const char *topic, int32_t p
     return -1;
 }
 
+bool judge__is_trimmed(const struct judge *judge, const char *topic)
+{
+    for (uint32_t i = 0; i < judge->history->op_count; i++) {
+        const struct history_op *op = &judge->history->ops[i];
+        if (op->kind == HISTORY_CREATE && op->at == 1 && strcmp(op->topic, topic) == 0) { return true; }
+    }
+    return false;
+}
+
+int64_t judge__final_start(const struct judge *judge, const char *topic, int32_t partition)
+{
+    for (uint32_t i = 0; i < judge->final_count; i++) { /* sorted by offset */
+        const struct history_op *op = judge->finals[i];
+        if (op->partition == partition && strcmp(op->topic, topic) == 0) { return op->offset; }
+    }
+    return judge__final_end(judge, topic, partition);
+}
+
+/* Before the start that retention moved, or (its offset was not told) perhaps. */
+static bool may_be_trimmed(const struct judge *judge, const struct history_op *op)
+{
+    if (!judge__is_trimmed(judge, op->topic)) { return false; }
+    return op->offset < judge__final_start(judge, op->topic, op->partition);
+}
+
 bool judge__may_be_deleted(const struct judge *judge, const struct history_op *op)
 {
     for (uint32_t i = 0; i < judge->delete_count; i++) {
@@ -159,6 +184,7 @@ static void judge_acknowledged(struct judge *judge)
         if (judge__final_end(judge, op->topic, op->partition) < 0) { continue; } /* I21 has that */
         const struct history_op *there =
             op->offset >= 0 ? judge__final_at(judge, op->topic, op->partition, op->offset) : find_final(judge, op);
+        if (there == NULL && may_be_trimmed(judge, op)) { continue; }
         if (there == NULL) {
             check_breach(judge->report, "I1", "record " RECORD " was acknowledged at " PLACE " and is gone",
                          RECORD_OF(op), PLACE_OF(op));
@@ -198,7 +224,8 @@ static void judge_reads_of_acknowledged(struct judge *judge)
         }
         /* Without idempotence it may stand there a second time, by a retry. */
         bool is_elsewhere = op->what == HISTORY_OK && op->acks == -1 && op->is_idempotent && op->offset >= 0 &&
-                            read->offset != op->offset && !judge__may_be_deleted(judge, op);
+                            read->offset != op->offset && !judge__may_be_deleted(judge, op) &&
+                            !may_be_trimmed(judge, read); /* what is known of a producer may go with its records */
         if (is_elsewhere) {
             check_breach(judge->report, "I1",
                          "record " RECORD " was acknowledged at offset %" PRId64 " and is read at " PLACE,
@@ -238,7 +265,8 @@ static void judge_density(struct judge *judge)
         const struct history_op *before = i == 0 ? NULL : judge->finals[i - 1];
         bool is_first =
             before == NULL || before->partition != read->partition || strcmp(before->topic, read->topic) != 0;
-        int64_t expected = is_first ? 0 : before->offset + 1;
+        bool is_trimmed = is_first && judge__is_trimmed(judge, read->topic);
+        int64_t expected = is_first ? (is_trimmed ? read->offset : 0) : before->offset + 1;
         if (read->offset != expected) {
             check_breach(judge->report, "I8", "the final read of " PLACE " came where %" PRId64 " was expected",
                          PLACE_OF(read), expected);

@@ -26,6 +26,10 @@ const struct history_op *judge__final_at(const struct judge *judge, const char *
                                          int64_t offset);
 /* Where the final reader met the end; -1: it did not. */
 int64_t judge__final_end(const struct judge *judge, const char *topic, int32_t partition);
+/* Records of it may be deleted from the front: its final start is where the final reader began. */
+bool judge__is_trimmed(const struct judge *judge, const char *topic);
+/* The first offset that the final reader was given; the end when it was given none; -1: it did not meet the end. */
+int64_t judge__final_start(const struct judge *judge, const char *topic, int32_t partition);
 /* The topic that `op` meant may have been deleted since `op` began. */
 bool judge__may_be_deleted(const struct judge *judge, const struct history_op *op);
 /* A deletion of that topic was ever asked for, and did not fail. */

@@ -96,7 +96,8 @@ static bool is_metadata(const struct stream_log *log)
 
 static void judge_recovered(struct check_stream *stream, struct stream_log *log, const struct check_log *now)
 {
-    if (now->offset_start != log->offset_start) {
+    if (now->offset_start < log->offset_start ||
+        now->offset_start > base_max_i64(log->offset_start, log->start_named)) {
         check_breach(stream->report, "I18",
                      "%s-%" PRId32 " began at %" PRId64 " before the restart and at %" PRId64 " after", log->name,
                      log->id.index, log->offset_start, now->offset_start);
@@ -150,6 +151,11 @@ void check_stream_log(struct check_stream *stream, const struct check_log *now, 
         return;
     }
     if (!log->is_seen && log->is_known) { judge_recovered(stream, log, now); }
+    if (log->is_seen && now->offset_start < log->offset_start && !log->is_told) {
+        check_breach(stream->report, "I18", "the start of %s-%" PRId32 " fell from %" PRId64 " to %" PRId64, log->name,
+                     log->id.index, log->offset_start, now->offset_start);
+        log->is_told = true;
+    }
     log->is_seen = log->is_known = true;
     judge_watermark(stream, log, now);
     log->offset_start = now->offset_start;

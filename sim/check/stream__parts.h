@@ -68,10 +68,11 @@ struct stream_log {
     int64_t synced_max; /* the highest ever: what was read before a deletion may be told after it */
     int64_t watermark;  /* the highest ever */
     int64_t offset_start, offset_end;
-    bool is_known; /* the broker had it */
-    bool is_seen;  /* since this boot began to serve */
-    bool may_go;   /* its topic is being deleted */
-    bool is_told;  /* a breach was reported; once is enough */
+    int64_t start_named; /* the highest start that a row of the journal ever named */
+    bool is_known;       /* the broker had it */
+    bool is_seen;        /* since this boot began to serve */
+    bool may_go;         /* its topic is being deleted */
+    bool is_told;        /* a breach was reported; once is enough */
 };
 
 /* ---- connections ---- */

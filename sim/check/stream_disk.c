@@ -30,6 +30,7 @@ enum {
     ROW_SIZE_AT = 64,
     ROWS_MAX = 4096,
     KIND_RUN = 0,
+    KIND_START = 1,
     KIND_TRUNCATE = 2,
 };
 
@@ -197,8 +198,12 @@ static void take_row(struct check_stream *stream, uint32_t group, const uint8_t 
     struct base_part id = {.index = (int32_t)base_get_u32(row + ROW_INDEX_AT)};
     memcpy(id.topic.b, row + ROW_TOPIC_AT, sizeof id.topic.b);
     uint8_t kind = row[ROW_KIND_AT];
-    if (kind != KIND_RUN && kind != KIND_TRUNCATE) { return; }
+    if (kind != KIND_RUN && kind != KIND_TRUNCATE && kind != KIND_START) { return; }
     struct stream_log *log = stream__log(stream, id);
+    if (kind == KIND_START) {
+        log->start_named = base_max_i64(log->start_named, (int64_t)base_get_u64(row + ROW_BASE_AT));
+        return;
+    }
     log->rows = stream__grow(log->rows, log->row_count, &log->row_room, sizeof *log->rows);
     log->rows[log->row_count++] = (struct stream_row){.kind = kind,
                                                       .offset_base = (int64_t)base_get_u64(row + ROW_BASE_AT),

@@ -258,6 +258,7 @@ void broker_config_default(struct broker_config *config)
         .partitions_max = 20000,
         .producers_max = 10000,
         .producer_expiry_ms = 86400000,
+        .retention_check_ms = 300000,
         .journal_bytes_max = (uint64_t)1 << 30,
         .journal_file_bytes = (uint64_t)64 << 20,
         .inline_bytes_max = 64 << 10,
@@ -332,6 +333,7 @@ static struct plog_config plog_config_of(const struct broker_config *config, con
                                 .step_max = config->step_max,
                                 .producer_expiry_ms = config->producer_expiry_ms,
                                 .opened_bytes_max = config->decompressed_bytes_max,
+                                .retention_check_ms = config->retention_check_ms,
                                 .is_check_slow = config->is_check_slow};
 }
 

@@ -68,6 +68,7 @@ struct broker_config {
     uint32_t partitions_max;         /* of the node */
     uint32_t producers_max;          /* of this shard */
     uint64_t producer_expiry_ms;     /* producer.id.expiration.ms */
+    uint64_t retention_check_ms;     /* log.retention.check.interval.ms */
     uint64_t journal_bytes_max;      /* weir.journal.bytes.max */
     uint64_t journal_file_bytes;     /* 64 MiB */
     uint32_t inline_bytes_max;       /* docs/decisions: 64 KiB */

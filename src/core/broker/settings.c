@@ -19,6 +19,7 @@ static const struct {
     FIELD("max.request.partition.size.limit", broker.described_partitions_max),
     FIELD("node.id", broker.node_id),
     FIELD("num.partitions", broker.partitions_default),
+    FIELD("log.retention.check.interval.ms", broker.retention_check_ms),
     FIELD("producer.id.expiration.ms", broker.producer_expiry_ms),
     FIELD("socket.request.max.bytes", broker.request_bytes_max),
     FIELD("weir.check.slow", broker.is_check_slow),

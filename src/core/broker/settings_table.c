@@ -164,7 +164,7 @@ static const struct settings_definition table[] = {
     {"log.message.timestamp.type", "CreateTime", NULL, 0, 0, SETTINGS_STRING, SETTINGS_TOPIC_DEFAULT},
     {"log.preallocate", "false", NULL, 0, 0, SETTINGS_BOOLEAN, SETTINGS_TOPIC_DEFAULT},
     {"log.retention.bytes", "-1", NULL, INT64_MIN, INT64_MAX, SETTINGS_LONG, SETTINGS_TOPIC_DEFAULT},
-    IGNORED("log.retention.check.interval.ms", LONG, "300000"),
+    {"log.retention.check.interval.ms", "300000", NULL, 1, INT64_MAX, SETTINGS_LONG, SETTINGS_MEANT},
     {"log.retention.hours", "168", NULL, INT32_MIN, INT32_MAX, SETTINGS_INT, SETTINGS_TOPIC_DEFAULT},
     {"log.retention.minutes", NULL, NULL, INT32_MIN, INT32_MAX, SETTINGS_INT, SETTINGS_TOPIC_DEFAULT},
     {"log.retention.ms", NULL, NULL, INT64_MIN, INT64_MAX, SETTINGS_LONG, SETTINGS_TOPIC_DEFAULT},

@@ -50,6 +50,7 @@
 #define PLOG__OWNER_BYTES       64                    /* at least partition.metadata */
 #define PLOG__ORPHANS_MAX       256u /* of a life: more than that many lost beginnings are a lost disk */
 #define PLOG__LOOSE_NOTES_MAX   256u
+#define PLOG__RETAIN_MAX        64u /* segments that one move of the log start takes */
 #define PLOG__RETRY_NS          UINT64_C(100000000)
 #define PLOG__EFFECTS_OF_ONE    4 /* most that one advance emits */
 
@@ -403,6 +404,7 @@ struct plog__log {
     uint64_t epoch_token;
     bool is_start_moving;
     bool is_start_asked; /* with a token */
+    bool is_more_to_retain;
     int64_t start_next;
     uint64_t start_token;
     uint64_t unflushed_messages; /* page-cache topics */
@@ -508,8 +510,9 @@ struct plog__capture {
 
 enum plog__reap_state {
     PLOG__REAP_IDLE = 0,
-    PLOG__REAP_UNLINK, /* files of a doomed segment */
-    PLOG__REAP_OWNER,  /* whose the directory is by now */
+    PLOG__REAP_UNLINK,        /* files of a doomed segment */
+    PLOG__REAP_SYNC_UNLINKED, /* ... durably, before it is forgotten: else a power cut brings them back for good */
+    PLOG__REAP_OWNER,         /* whose the directory is by now */
     PLOG__REAP_RENAME,
     PLOG__REAP_SYNC,
     PLOG__REAP_LIST,

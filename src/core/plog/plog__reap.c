@@ -172,20 +172,30 @@ static bool begin_segment(struct plog *plog, struct port_out *out)
 
 /* ---- jobs ---- */
 
+static void end_segment(struct plog *plog)
+{
+    struct plog__reap *reap = &plog->reaper;
+    struct plog__segment *segment = plog__segment_at(plog, reap->segment);
+    struct plog__log *log = plog__log_at(plog, segment->log);
+    reap->state = PLOG__REAP_IDLE;
+    if (log->is_deleting) { return; } /* it goes with all of the log */
+    plog__segment_free(plog, log, segment);
+    if (!base_list_is_empty(&log->queue)) { plog__task_ready(plog, &log->writer); } /* it may wait for the name */
+}
+
 static bool unlink_next(struct plog *plog, struct port_out *out)
 {
     struct plog__reap *reap = &plog->reaper;
     struct plog__segment *segment = plog__segment_at(plog, reap->segment);
     struct plog__log *log = plog__log_at(plog, segment->log);
-    if (reap->which == PLOG__SEGMENT_FILES || !segment->is_created || log->is_deleting) {
-        reap->state = PLOG__REAP_IDLE;
-        if (!log->is_deleting) { /* else it goes with all of the log */
-            plog__segment_free(plog, log, segment);
-            if (!base_list_is_empty(&log->queue)) {
-                plog__task_ready(plog, &log->writer);
-            } /* it may wait for the name */
-        }
+    if (!segment->is_created || log->is_deleting) {
+        end_segment(plog);
         return true;
+    }
+    if (reap->which == PLOG__SEGMENT_FILES) {
+        reap->state = PLOG__REAP_SYNC_UNLINKED;
+        ask(plog, out, PORT_SYNC_DIR)->path = base_slice_of(log->dir, log->dir_bytes);
+        return false;
     }
     struct base_text text;
     base_text_init(&text, reap->path, sizeof reap->path);
@@ -286,6 +296,7 @@ static bool reap_step(struct plog *plog, struct port_out *out)
     switch (reap->state) {
     case PLOG__REAP_IDLE: return begin_log(plog, out) || begin_segment(plog, out);
     case PLOG__REAP_UNLINK: return unlink_next(plog, out);
+    case PLOG__REAP_SYNC_UNLINKED: return false; /* never looked at: its completion ends it */
     case PLOG__REAP_OWNER: return owner_next(plog, plog__log_at(plog, reap->log), out);
     case PLOG__REAP_EMPTY: return empty_next(plog, plog__log_at(plog, reap->log), out);
     case PLOG__REAP_RENAME:
@@ -360,6 +371,9 @@ void plog__reap_done(struct plog *plog, const struct port_event *event, struct p
             plog__file_close(plog, &reap->task, out);
             judge_owner(plog, log, is_read ? plog__owner_judge(log, reap->owner, reap->owner_bytes) : PLOG__NOBODYS);
         }
+    } else if (reap->state == PLOG__REAP_SYNC_UNLINKED) {
+        if (event->done.rc == PORT_IO) { plog__disk_fail(plog); }
+        end_segment(plog);
     } else if (reap->state != PLOG__REAP_UNLINK) { /* a segment's file that can't be unlinked is left alone */
         log_done(plog, plog__log_at(plog, reap->log), event);
     }

@@ -263,7 +263,9 @@ void plog__start_trim(struct plog *plog, struct plog__log *log)
     for (struct plog__segment *segment = plog__segment_first(log); segment != NULL;) {
         struct plog__segment *next = plog__segment_next(log, segment);
         bool is_kept = segment->end > log->offset_start || segment->size_bytes == 0;
-        if (is_kept || (next == NULL && !segment->is_sealed)) { break; }
+        /* That retention sealed the last one first is nowhere written: at replay it goes in any case, as its files may have gone. */
+        bool is_active = next == NULL && !segment->is_sealed && plog->life != PLOG__RECOVERING;
+        if (is_kept || is_active) { break; }
         plog__segment_doom(plog, log, segment, log->config.delete_delay_ms);
         segment = next;
     }
@@ -290,6 +292,10 @@ void plog__start_done(struct plog *plog, struct plog__log *log, enum port_rc rc)
     CHECK(log->is_start_moving);
     log->is_start_moving = false;
     if (rc == PORT_OK) { plog__start_apply(plog, log, log->start_next); }
+    if (log->is_more_to_retain) { /* a portion is done: at the next sweep the next */
+        log->is_more_to_retain = false;
+        plog->sweep_at_ns = base_min_u64(plog->sweep_at_ns, plog->now_ns);
+    }
     plog__cut_look(plog, log);
     if (log->is_start_asked) {
         log->is_start_asked = false;
@@ -348,8 +354,9 @@ void plog__retain(struct plog *plog, struct plog__log *log)
     if (!plog__wall_is_sane(plog)) { return; }
     int64_t start = log->offset_start;
     uint64_t left_bytes = log->size_bytes;
-    for (struct plog__segment *segment = plog__segment_first(log); segment != NULL;
-         segment = plog__segment_next(log, segment)) {
+    uint32_t left = PLOG__RETAIN_MAX;
+    for (struct plog__segment *segment = plog__segment_first(log); segment != NULL && left > 0;
+         segment = plog__segment_next(log, segment), left--) {
         if (segment->size_bytes == 0 || segment->end > log->watermark) { break; }
         bool is_too_much = log->config.retention_bytes >= 0 &&
                            left_bytes - segment->size_bytes >= (uint64_t)log->config.retention_bytes;
@@ -364,5 +371,6 @@ void plog__retain(struct plog *plog, struct plog__log *log)
     if (start > log->offset_start) {
         enum base_rc rc = plog__start_move(plog, log, start);
         CHECK(rc == BASE_OK);
+        log->is_more_to_retain = left == 0;
     }
 }

@@ -562,6 +562,80 @@ static void an_index_write_of_a_segment_that_retention_takes_ends_well(void **st
     }
 }
 
+/* That it was sealed first is nowhere written, and its files are gone by then. */
+static void a_last_segment_that_retention_took_is_no_damage_after_a_restart(void **state)
+{
+    (void)state;
+    for (int crash = CRASH_PROCESS; crash <= CRASH_TORN; crash++) {
+        struct world *world = given_world();
+        world->log_config.retention_ms = 1000;
+        struct plog_ref ref = world_log(world, 0, "topic", 0);
+        for (int i = 0; i < 3; i++) {
+            (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100, .timestamp = world->wall_ms});
+            world_run(world);
+        }
+        world_alarm(world, 300001);
+        world_alarm(world, 300001);
+        assert_int_equal(world_view(world, ref).offset_start, 3);
+        assert_int_equal(world_node(world, "topic-0/00000000000000000000.log"), -1);
+        world_restart(world, (enum crash)crash);
+        ref = world_log(world, 0, "topic", 1);
+        assert_false(world_view(world, ref).is_damaged);
+        assert_int_equal(world_view(world, ref).offset_start, 3);
+        uint64_t token = world_append(world, ref, (struct batch_ask){.value_bytes = 100, .leader_epoch = 1});
+        world_run(world);
+        assert_int_equal(world_answer(world, token)->base_offset, 3);
+        world_free(world);
+    }
+}
+
+static void a_segment_that_went_does_not_come_back_with_a_power_cut(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    world->log_config.retention_ms = 1000;
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100, .timestamp = world->wall_ms});
+    world_run(world);
+    world_alarm(world, 300001);
+    world_alarm(world, 300001);
+    world_checkpoint(world); /* does not name it any more */
+    world_run(world);
+    world_restart(world, CRASH_POWER);
+    world_run(world);
+    assert_int_equal(world_node(world, "topic-0/00000000000000000000.log"), -1);
+    world_free(world);
+}
+
+static void a_log_of_many_segments_is_retained_in_portions(void **state)
+{
+    (void)state;
+    struct world *world = world_make(1);
+    world->config.segments_max = 200;
+    world->log_config.segment_bytes = 100;
+    world_start(world);
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    for (int i = 0; i < 150; i++) {
+        (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100, .timestamp = world->wall_ms});
+        world_run(world);
+    }
+    assert_int_equal(world_view(world, ref).segment_count, 150);
+    world->log_config.retention_bytes = 1000;
+    plog_configure(world->plog, ref, &world->log_config);
+    world->is_journal_held = true;
+    world_alarm(world, 300001);
+    world_journal_sync(world, 1);
+    for (int i = 0; i < 20; i++) { (void)world_step(world); }
+    assert_int_equal(world_view(world, ref).offset_start, 64); /* one move took so many */
+    world->is_journal_held = false;
+    world_journal_sync(world, 1000);
+    world_alarm(world, 1);
+    world_alarm(world, 1);
+    world_alarm(world, 1);
+    assert_true(world_view(world, ref).offset_start >= 140); /* the others followed, and not at the next interval */
+    world_free(world);
+}
+
 static void a_record_from_the_future_does_not_defeat_retention(void **state)
 {
     (void)state;
@@ -639,6 +713,9 @@ int main(void)
         cmocka_unit_test(out_of_handles_closes_another_file_or_fails_clearly),
         cmocka_unit_test(retention_by_size_and_time_deletes_whole_old_segments),
         cmocka_unit_test(an_index_write_of_a_segment_that_retention_takes_ends_well),
+        cmocka_unit_test(a_last_segment_that_retention_took_is_no_damage_after_a_restart),
+        cmocka_unit_test(a_segment_that_went_does_not_come_back_with_a_power_cut),
+        cmocka_unit_test(a_log_of_many_segments_is_retained_in_portions),
         cmocka_unit_test(a_record_from_the_future_does_not_defeat_retention),
         cmocka_unit_test(a_wall_clock_that_jumped_ahead_deletes_nothing),
         cmocka_unit_test(epoch_ends_are_as_kafka_answers_them),

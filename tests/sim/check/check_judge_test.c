@@ -69,6 +69,37 @@ static void an_acknowledged_record_that_is_gone_is_I1(void **state)
     expect_only(CREATED ACKED("1", "0", "0") ACKED("2", "1", "1") FINAL("30", "3", "0", "0") END("4", "1"), "I1");
 }
 
+#define CREATED_TRIMMED "1 a1 0 invoke create topic=t at=1 count=1\n2 a1 0 ok create topic=t at=1 count=1\n"
+#define EARLIEST(op, offset)                                  \
+    "40 a1 " op " invoke offsets topic=t partition=0 at=-2\n" \
+    "41 a1 " op " ok offsets topic=t partition=0 at=-2 offset=" offset "\n"
+
+static void records_before_the_start_of_a_topic_with_retention_may_go(void **state)
+{
+    (void)state;
+    struct check_report report = judge(CREATED_TRIMMED ACKED("1", "0", "0") ACKED("2", "1", "1")
+                                           FINAL("30", "3", "1", "1") END("4", "2") EARLIEST("5", "1"));
+    assert_int_equal(report.count, 0);
+}
+
+static void records_behind_the_start_of_a_topic_with_retention_may_not_go(void **state)
+{
+    (void)state;
+    expect_only(CREATED_TRIMMED ACKED("1", "0", "0") ACKED("2", "1", "1") FINAL("30", "3", "0", "0") END("4", "1"),
+                "I1");
+    expect_only(CREATED_TRIMMED ACKED("1", "0", "0") ACKED("2", "1", "1") FINAL("30", "3", "1", "1") END("4", "2")
+                    EARLIEST("5", "2"),
+                "I23");
+}
+
+static void records_of_a_topic_without_retention_may_not_go_from_the_front(void **state)
+{
+    (void)state;
+    struct check_report report =
+        judge(CREATED ACKED("1", "0", "0") ACKED("2", "1", "1") FINAL("30", "3", "1", "1") END("4", "2"));
+    assert_true(report.count > 0);
+}
+
 static void an_acknowledged_record_at_another_offset_is_I1(void **state)
 {
     (void)state;
@@ -284,6 +315,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_good_history_is_good),
         cmocka_unit_test(an_acknowledged_record_that_is_gone_is_I1),
+        cmocka_unit_test(records_before_the_start_of_a_topic_with_retention_may_go),
+        cmocka_unit_test(records_behind_the_start_of_a_topic_with_retention_may_not_go),
+        cmocka_unit_test(records_of_a_topic_without_retention_may_not_go_from_the_front),
         cmocka_unit_test(an_acknowledged_record_at_another_offset_is_I1),
         cmocka_unit_test(a_record_of_a_topic_deleted_later_may_be_gone),
         cmocka_unit_test(two_records_read_at_one_offset_are_I4),
