@@ -185,7 +185,7 @@ static void a_reader_that_begins_elsewhere_than_it_asked_is_I8(void **state)
     (void)state;
 #define BEGUN(op, session, at) \
     "20 c1 " op " ok read topic=t" ID " partition=0 record=1.1.1 session=" session " at=" at " offset=1\n"
-#define READ_WHOLE FINAL("30", "5", "0", "0") FINAL("31", "6", "1", "1") END("7", "2")
+#define READ_WHOLE FINAL("30", "4", "0", "0") FINAL("31", "5", "1", "1") END("6", "2")
     struct check_report report =
         judge(CREATED ACKED("1", "0", "0") ACKED("2", "1", "1") BEGUN("3", "7", "1") READ_WHOLE);
     assert_int_equal(report.count, 0);
