@@ -761,8 +761,9 @@ void plog_recovery_end(struct plog *plog, struct port_out *out)
     for (uint32_t slot = 0; slot < plog->log_high; slot++) {
         if (!base_pool_is_taken(&plog->logs, slot)) { continue; }
         struct plog__log *log = plog__log_at(plog, slot);
-        const struct plog__segment *last = plog__segment_last(log);
         if (log->is_deleting) { continue; }
+        plog__start_trim(plog, log);
+        const struct plog__segment *last = plog__segment_last(log);
         bool has_tail = last != NULL && !last->is_sealed;
         if (has_tail && (log->config.is_page_cache || log->is_suspect)) { plog__scan_begin(plog, log); }
         if (!has_tail && log->is_suspect && log->config.is_metadata) { log->is_damaged = log->offset_end > 0; }

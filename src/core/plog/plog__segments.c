@@ -263,8 +263,9 @@ void plog__start_trim(struct plog *plog, struct plog__log *log)
     for (struct plog__segment *segment = plog__segment_first(log); segment != NULL;) {
         struct plog__segment *next = plog__segment_next(log, segment);
         bool is_kept = segment->end > log->offset_start || segment->size_bytes == 0;
-        /* That retention sealed the last one first is nowhere written: at replay it goes in any case, as its files may have gone. */
-        bool is_active = next == NULL && !segment->is_sealed && plog->life != PLOG__RECOVERING;
+        /* That retention sealed the last one first is nowhere written; that its files are gone shows it when all was replayed. */
+        bool has_gone = plog->is_recovery_ending && segment->damage_to > segment->damage_from;
+        bool is_active = next == NULL && !segment->is_sealed && !has_gone;
         if (is_kept || is_active) { break; }
         plog__segment_doom(plog, log, segment, log->config.delete_delay_ms);
         segment = next;
