@@ -13,6 +13,7 @@
  */
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/base.h"
@@ -103,6 +104,9 @@ static void check_reads_back(enum kafka_message message, int16_t version, const 
 /* `bytes`: a heap block of exactly that size. */
 static void judge_message(enum kafka_message message, int16_t version, struct base_slice bytes, bool is_front)
 {
+    if (getenv("WEIR_FUZZ_TRACE") != NULL) { /* to see what an input is */
+        (void)fprintf(stderr, "%s version %d, %zu bytes\n", kafka_message_name(message), version, bytes.size_bytes);
+    }
     struct decoded decoded;
     struct reference_bytes canonical = {0};
     size_t used_bytes = 0;
