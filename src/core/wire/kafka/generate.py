@@ -449,7 +449,8 @@ def dictionary(schema):
     """Words that a fuzzer can't guess: heads of requests, lengths that matter, tag sections."""
     words = {"null_string": b"\xff\xff", "null_array": b"\xff\xff\xff\xff", "int_max": b"\x7f\xff\xff\xff",
              "varint_max": b"\xff\xff\xff\xff\x0f", "varint_too_long": b"\xff\xff\xff\xff\xff\x01", "no_tags": b"\x00",
-             "one_unknown_tag": b"\x01\x64\x02ab", "one_tag_zero": b"\x01\x00", "varint_128": b"\x80\x01"}
+             "one_unknown_tag": b"\x01\x64\x02ab",
+             "varint_padded": b"\x80\x80\x80\x80\x00", "varint_of_33_bits": b"\x80\x80\x80\x80\x10", "one_tag_zero": b"\x01\x00", "varint_128": b"\x80\x01"}
     for field_tag in range(0, 8):
         words["tag_%d" % field_tag] = bytes([1, field_tag, 4])
     for message in requests(schema):
