@@ -445,6 +445,15 @@ def outputs(schema):
     return made
 
 
+def uvarint(value):
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
 def dictionary(schema):
     """Words that a fuzzer can't guess: heads of requests, lengths that matter, tag sections."""
     words = {"null_string": b"\xff\xff", "null_array": b"\xff\xff\xff\xff", "int_max": b"\x7f\xff\xff\xff",
@@ -461,7 +470,7 @@ def dictionary(schema):
             words["whole_%s_%d" % (snake(api_name(message)), kind)] = bytes([kind, *key, message.versions[1]])
     for message in schema.messages:
         if message.kind == "metadata":
-            words["record_%s" % snake(message.name)] = bytes([1, message.api_key, message.versions[1]])
+            words["record_%s" % snake(message.name)] = b"\x01" + uvarint(message.api_key) + uvarint(message.versions[1])
     lines = ["# " + LICENCE]
     for name, value in words.items():
         lines.append('%s="%s"' % (name, "".join("\\x%02x" % b for b in value)))

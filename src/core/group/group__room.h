@@ -1,0 +1,363 @@
+/* group__room.h: groups, members, offsets, rounds: what the files of this room share.
+ *
+ * Room    core/group, private.
+ * Rule    fields under "committed" are written by group__apply.c alone; the rest is this leader's own and dies with it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef GROUP_GROUP__ROOM_H
+#define GROUP_GROUP__ROOM_H
+
+#include "group/group.h"
+#include "wire/kafka/delete_groups.h"
+#include "wire/kafka/describe_groups.h"
+#include "wire/kafka/group_records.h"
+#include "wire/kafka/heartbeat.h"
+#include "wire/kafka/join_group.h"
+#include "wire/kafka/kafka.h"
+#include "wire/kafka/leave_group.h"
+#include "wire/kafka/list_groups.h"
+#include "wire/kafka/offset_commit.h"
+#include "wire/kafka/offset_delete.h"
+#include "wire/kafka/offset_fetch.h"
+#include "wire/kafka/sync_group.h"
+
+/* Kafka's own: how long a member that waits for its first generation may wait for it. */
+#define GROUP__NEW_MEMBER_MS 300000
+#define GROUP__NONE          UINT32_MAX
+#define GROUP__MS            UINT64_C(1000000)
+
+/* ---- bytes ---------------------------------------------------------------------------------------------------------- */
+
+#define GROUP__CLASSES 7 /* 32 .. 2048; what is larger takes pages */
+
+struct group__bytes {
+    struct base_pages *pages; /* over this room's own region */
+    void *free[GROUP__CLASSES];
+    size_t used_bytes; /* as rounded */
+    size_t room_bytes; /* what may be used, fragmentation allowed for */
+};
+
+/* ---- state ---------------------------------------------------------------------------------------------------------- */
+
+enum group__state { GROUP__EMPTY = 0, GROUP__COMPLETING = 1, GROUP__STABLE = 2 };
+
+struct group__protocol {
+    struct base_slice name;
+    struct base_slice metadata;
+};
+
+/* What is committed of a member, in one piece of bytes; the slices point behind it. */
+struct group__data {
+    struct base_slice instance; /* at == NULL: none */
+    struct base_slice client_id;
+    struct base_slice client_host;
+    int32_t session_ms;
+    int32_t rebalance_ms;
+    uint32_t protocols_count;
+    struct group__protocol protocols[];
+};
+
+struct group__request;
+struct group__group;
+
+struct group__member {
+    struct base_link link; /* of its group, in the order of joining */
+    struct group__group *group;
+    uint64_t hash;
+    struct base_slice id;
+    /* committed */
+    bool is_committed;
+    struct group__data *data;
+    struct base_slice assignment;
+    /* this leader's */
+    bool is_pending; /* its id was given out, nothing was joined yet (KIP-394) */
+    bool is_new;     /* waits for its first generation */
+    bool is_going;   /* the outstanding proposal takes it away: it is not there any more */
+    bool is_expired; /* its session has ended: to be decided */
+    bool has_synced;
+    int32_t session_ms;
+    struct base_heap_item session;
+    struct group__request *join; /* parked */
+    struct group__request *sync;
+};
+
+enum group__timer { GROUP__NO_TIMER = 0, GROUP__INITIAL, GROUP__JOINING, GROUP__SYNCING };
+
+struct group__group {
+    uint32_t log;
+    uint64_t hash;
+    struct base_slice id;
+    struct base_list members;
+    struct base_list offsets;
+    /* committed */
+    bool is_committed;
+    enum group__state state;
+    bool needs_rebalance;
+    int32_t generation;
+    int64_t state_ms;
+    struct base_slice protocol_type; /* at == NULL: none */
+    struct base_slice protocol;
+    struct base_slice leader;
+    /* this leader's */
+    struct base_link due;     /* of its log: a decision without a request */
+    struct base_link changed; /* of its log: by the proposal being built, or outstanding */
+    bool wants_completion;
+    bool has_expired;
+    bool is_preparing;
+    bool is_initial;  /* it was empty when this round of joining began */
+    bool is_extended; /* a member came during the initial delay */
+    int64_t initial_left_ms;
+    int64_t initial_delay_ms;
+    bool is_touched;    /* the proposal being built, or outstanding, changes what others must see first */
+    bool was_completed; /* by the proposal that is outstanding */
+    bool was_assigned;
+    struct group__request *replacing; /* by that proposal; NULL: none */
+    uint32_t answers_due;             /* joins and syncs to be answered from the state as it is */
+    enum group__timer timer_kind;
+    struct base_heap_item timer;
+};
+
+struct group__offset {
+    struct base_link link; /* of its group */
+    struct group__group *group;
+    uint64_t hash;
+    struct base_part part;
+    int64_t offset;
+    int64_t commit_ms;
+    int64_t expire_ms; /* -1: by the retention */
+    int32_t leader_epoch;
+    struct base_slice metadata;
+};
+
+/* ---- requests and rounds --------------------------------------------------------------------------------------------- */
+
+struct group__request {
+    struct base_link link;
+    struct group_request ask;
+    uint32_t log;
+    const void *response; /* built */
+    void *block;
+    size_t arena_mark;
+    int16_t refusal; /* of one on groups.refused */
+    /* a join or sync that is to be answered from the state */
+    struct group__group *group;
+    struct group__member *member;
+    bool is_replacing;               /* a static member in the place of an older id (KIP-345) */
+    struct base_slice leader_before; /* then, and when that one led: its id; owned */
+};
+
+enum group__log_state { GROUP__LOADING = 0, GROUP__TAKING_OVER, GROUP__LEADING, GROUP__REFUSING };
+
+struct group__round {
+    uint8_t *block; /* base_pages; NULL: no round. Records grow from its front, their bytes from its end */
+    size_t block_bytes;
+    size_t bytes_at;
+    uint32_t records_count;
+    bool is_full;    /* a record did not fit: the decision is undone */
+    uint32_t groups; /* room that its records will take */
+    uint32_t members;
+    uint32_t offsets;
+    size_t bytes;
+};
+
+struct group__log {
+    enum group__log_state state;
+    struct base_list waiting;
+    struct base_list later;    /* of keys that the round touches */
+    struct base_list proposed; /* answered when the round has landed */
+    struct base_list due;      /* groups */
+    struct base_list changed;  /* groups */
+    struct group__round round;
+    size_t next_block_bytes; /* 0: the ordinary */
+    bool is_outstanding;
+    bool is_upkeep_turn; /* the last round was for requests: a piece of a snapshot or sweep goes before the next */
+    uint32_t lead_cursor;
+    bool is_sweeping;
+    bool is_sweep_of_topics;
+    uint32_t sweep_cursor;
+    bool is_snapshotting;
+    bool is_snapshot_piece;
+    uint32_t snapshot_stage;
+    uint32_t snapshot_cursor;
+};
+
+struct groups {
+    struct group_config config;
+    struct base_pages *pages;
+    const struct metadata *image;
+    struct group__bytes bytes;
+    struct base_pool groups;
+    struct base_pool members;
+    struct base_pool offsets;
+    struct base_pool requests;
+    struct base_map groups_map;
+    struct base_map members_map;
+    struct base_map offsets_map;
+    struct base_heap sessions; /* of members */
+    struct base_heap timers;   /* of groups */
+    struct base_list reads;
+    struct base_list answering; /* joins and syncs, answered from the state */
+    struct base_list answered;  /* response is there */
+    struct base_list refused;   /* to be answered with an error */
+    uint32_t drain_cursor;
+    struct group__log *logs;
+    uint32_t log_cursor;
+    uint32_t outstanding_count;
+    uint32_t reserved_groups; /* by rounds that have not landed */
+    uint32_t reserved_members;
+    uint32_t reserved_offsets;
+    size_t reserved_bytes;
+    uint32_t committed_members;
+    uint64_t now_ns;
+    int64_t wall_ms;
+    uint64_t retry_ns;
+    uint64_t sweep_ns;
+    uint64_t proposals;
+    bool is_draining;
+    struct base_prng dice;
+    uint8_t *scratch;
+};
+#define GROUP__SCRATCH_BYTES ((size_t)64 << 10)
+
+enum group__verdict {
+    GROUP__DONE = 0, /* answered, parked, or proposed */
+    GROUP__LATER,    /* its key is touched by the round */
+    GROUP__FULL,     /* the round has no room for it */
+    GROUP__STARVED,  /* no memory now */
+};
+
+static inline bool group__same(struct base_slice a, struct kafka_text b)
+{
+    return base_slice_equal(a, kafka_text_slice(b));
+}
+static inline struct kafka_text group__text(struct base_slice slice)
+{
+    return slice.at == NULL ? kafka_text_null() : kafka_text_of_slice(slice);
+}
+
+/* group_state.c */
+MUST_USE
+enum base_rc group__bytes_create(struct base_arena *arena, size_t size_bytes, struct group__bytes *bytes_out);
+size_t group__bytes_rounded(size_t size_bytes);
+void *group__bytes_take(struct group__bytes *bytes, size_t size_bytes); /* NULL: no room */
+void group__bytes_give(struct group__bytes *bytes, const void *at, size_t size_bytes);
+MUST_USE
+bool group__copy(struct groups *groups, struct base_slice from, struct base_slice *to_out); /* at is never NULL then */
+void group__drop(struct groups *groups, struct base_slice *slice);
+struct group__group *group__find(const struct groups *groups, struct base_slice id); /* NULL: none */
+struct group__group *group__make(struct groups *groups, struct base_slice id);       /* NULL: no room */
+void group__free(struct groups *groups, struct group__group *group);
+void group__free_if_nothing(struct groups *groups, struct group__group *group);
+struct group__member *group__member(const struct groups *groups, const struct group__group *group,
+                                    struct base_slice id);
+struct group__member *group__member_make(struct groups *groups, struct group__group *group, struct base_slice id);
+void group__member_free(struct groups *groups, struct group__member *member, int16_t error_of_parked);
+struct group__offset *group__offset(const struct groups *groups, const struct group__group *group,
+                                    struct base_part part);
+struct group__offset *group__offset_make(struct groups *groups, struct group__group *group, struct base_part part);
+void group__offset_free(struct groups *groups, struct group__offset *offset);
+bool group__has_room(const struct groups *groups, uint32_t group_count, uint32_t members, uint32_t offsets,
+                     size_t bytes);
+size_t group__data_bytes(const struct group__data *data);
+/* A member's own words, from its parked join or from what is committed. */
+struct base_slice group__instance(const struct group__member *member); /* at == NULL: none */
+uint32_t group__protocols_count(const struct group__member *member);
+struct group__protocol group__protocol(const struct group__member *member, uint32_t index);
+int32_t group__rebalance_ms_of(const struct group__member *member);
+int64_t group__rebalance_ms(const struct group__group *group); /* the longest of its members */
+static inline struct group__member *group__member_first(const struct group__group *group)
+{
+    struct base_link *link = base_list_first(&group->members);
+    return link == NULL ? NULL : BASE_ITEM(link, struct group__member, link);
+}
+static inline struct group__member *group__member_next(const struct group__group *group,
+                                                       const struct group__member *member)
+{
+    struct base_link *link = base_list_next(&group->members, &member->link);
+    return link == NULL ? NULL : BASE_ITEM(link, struct group__member, link);
+}
+/* Not pending, not going: what Kafka calls a member. */
+static inline bool group__counts(const struct group__member *member)
+{
+    return !member->is_pending && !member->is_going;
+}
+
+/* group_record.c */
+void group__propose(struct groups *groups, struct group__log *log, enum kafka_message message, const void *value);
+struct group__round group__mark(const struct group__log *log);
+void group__rollback(struct groups *groups, struct group__log *log, struct group__round mark);
+void group__reserve(struct groups *groups, struct group__log *log, uint32_t group_count, uint32_t members,
+                    uint32_t offsets, size_t bytes);
+void group__propose_group(struct groups *groups, struct group__log *log, const struct group__group *group,
+                          const struct kafka_group_record *value);
+void group__propose_member(struct groups *groups, struct group__log *log, const struct group__member *member,
+                           struct base_slice id, struct base_slice assignment);
+void group__propose_member_gone(struct groups *groups, struct group__log *log, struct group__member *member);
+void group__propose_offset(struct groups *groups, struct group__log *log, const struct group__offset *offset);
+void group__propose_offset_gone(struct groups *groups, struct group__log *log, const struct group__offset *offset);
+/* The next record of the log's state into its round; false: that was all. */
+bool group__snapshot_next(struct groups *groups, uint32_t log_index);
+
+/* group.c */
+/* An arena for an answer of at most so many bytes (`of_block` when the request's own has no room); NULL: no memory now. */
+struct base_arena *group__answer_arena(struct groups *groups, struct group__request *request, size_t bytes,
+                                       struct base_arena *of_block);
+/* Its answer is there: it leaves at once, or when the round has landed. */
+void group__answer(struct groups *groups, struct group__request *request, const void *response);
+void group__answer_landed(struct groups *groups, struct group__request *request, const void *response);
+/* To be answered from the state as it is: a join or sync that succeeded. */
+void group__answer_from_state(struct groups *groups, struct group__request *request, struct group__member *member);
+void group__change(struct groups *groups, struct group__group *group); /* by the round: see group__landed */
+void group__due(struct groups *groups, struct group__group *group);
+void group__set_timer(struct groups *groups, struct group__group *group, enum group__timer kind, int64_t delay_ms);
+void group__stop_timer(struct groups *groups, struct group__group *group);
+void group__set_session(struct groups *groups, struct group__member *member, int64_t delay_ms);
+static inline struct group__log *group__log(const struct groups *groups, uint32_t log) { return &groups->logs[log]; }
+
+/* group_join.c */
+enum group__verdict group__decide_join(struct groups *groups, struct group__request *request);
+enum group__verdict group__decide_completion(struct groups *groups, struct group__group *group);
+/* Always finds room. is_named: with the member id that it asked with. */
+void group__join_error(struct groups *groups, struct group__request *request, int16_t error, bool is_named);
+void group__completion_refused(struct groups *groups, struct group__group *group);
+bool group__join_answer(struct groups *groups, struct group__request *request);
+
+/* group_member.c */
+bool group__is_empty(const struct group__group *group); /* Kafka's state Empty, as seen from outside */
+const char *group__state_name(const struct group__group *group);
+struct base_slice group__protocol_type(const struct group__group *group);
+struct group__member *group__static(const struct group__group *group, struct base_slice instance);
+int16_t group__validate(const struct groups *groups, const struct group__group *group, struct kafka_text member_id,
+                        struct kafka_text instance, struct group__member **member_out);
+bool group__have_all_joined(const struct group__group *group);
+void group__prepare(struct groups *groups, struct group__group *group);
+void group__maybe_complete(struct groups *groups, struct group__group *group);
+void group__prepare_or_complete(struct groups *groups, struct group__group *group);
+void group__landed(struct groups *groups, struct group__group *group);
+void group__take_over(struct groups *groups, struct group__group *group);
+void group__session_ended(struct groups *groups, struct group__member *member);
+void group__timer_ended(struct groups *groups, struct group__group *group);
+enum group__verdict group__decide_expired(struct groups *groups, struct group__group *group);
+enum group__verdict group__decide_sync(struct groups *groups, struct group__request *request);
+enum group__verdict group__decide_heartbeat(struct groups *groups, struct group__request *request);
+enum group__verdict group__decide_leave(struct groups *groups, struct group__request *request);
+bool group__sync_answer(struct groups *groups, struct group__request *request);
+void group__sync_error(struct groups *groups, struct group__request *request, int16_t error);
+
+/* group_offsets.c */
+enum group__verdict group__decide_commit(struct groups *groups, struct group__request *request);
+enum group__verdict group__decide_fetch(struct groups *groups, struct group__request *request);
+enum group__verdict group__decide_offset_delete(struct groups *groups, struct group__request *request);
+bool group__is_subscribed(struct groups *groups, const struct group__group *group, struct base_slice topic);
+/* Looks at a piece of the table; false: the sweep of this log is at its end. */
+bool group__sweep(struct groups *groups, uint32_t log_index);
+
+/* group_list.c */
+enum group__verdict group__decide_describe(struct groups *groups, struct group__request *request);
+enum group__verdict group__decide_list(struct groups *groups, struct group__request *request);
+enum group__verdict group__decide_delete(struct groups *groups, struct group__request *request);
+bool group__refuse(struct groups *groups, struct group__request *request,
+                   int16_t error); /* any kind; false: no memory now */
+
+#endif

@@ -1,0 +1,305 @@
+/* group_list.c: DescribeGroups, ListGroups, DeleteGroups, and the refusal of any request.
+ *
+ * Room    core/group.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "group/group__room.h"
+
+static struct kafka_text copy_text(struct base_arena *arena, struct base_slice from)
+{
+    char *at = base_arena_take_bytes(arena, from.size_bytes + 1);
+    CHECK(at != NULL); /* counted before */
+    if (from.size_bytes > 0) { memcpy(at, from.at, from.size_bytes); }
+    return kafka_text_of(at, from.size_bytes);
+}
+
+/* ---- DescribeGroups ---------------------------------------------------------------------------------------------------- */
+
+struct member_words {
+    struct base_slice client_id;
+    struct base_slice client_host;
+    struct base_slice metadata;
+};
+
+/* Its metadata is shown in a stable group only, as in Kafka. */
+static struct member_words words_of(const struct group__group *group, const struct group__member *member)
+{
+    struct member_words words = {.client_id = base_slice_of(NULL, 0)};
+    if (member->join != NULL) {
+        words.client_id = member->join->ask.client_id;
+        words.client_host = member->join->ask.client_host;
+    } else if (member->data != NULL) {
+        words.client_id = member->data->client_id;
+        words.client_host = member->data->client_host;
+    }
+    bool is_stable = group->state == GROUP__STABLE && !group->is_preparing && member->data != NULL;
+    for (uint32_t i = 0; is_stable && i < member->data->protocols_count; i++) {
+        if (base_slice_equal(member->data->protocols[i].name, group->protocol)) {
+            words.metadata = member->data->protocols[i].metadata;
+        }
+    }
+    return words;
+}
+
+enum group__verdict group__decide_describe(struct groups *groups, struct group__request *request)
+{
+    const struct group__group *group = group__find(groups, request->ask.group_id);
+    static const char missing[] = "Group not found.";
+    size_t bytes = sizeof(struct kafka_describe_groups_response_described_group) + 512;
+    int32_t count = 0;
+    for (const struct group__member *member = group == NULL ? NULL : group__member_first(group); member != NULL;
+         member = group__member_next(group, member)) {
+        if (!group__counts(member)) { continue; }
+        struct member_words words = words_of(group, member);
+        bytes += sizeof(struct kafka_describe_groups_response_described_group_member) + member->id.size_bytes +
+                 words.client_id.size_bytes + words.client_host.size_bytes + words.metadata.size_bytes +
+                 member->assignment.size_bytes + group__instance(member).size_bytes + 6;
+        count += 1;
+    }
+    if (group != NULL) { bytes += group__protocol_type(group).size_bytes + group->protocol.size_bytes; }
+    struct base_arena of_block;
+    struct base_arena *arena = group__answer_arena(groups, request, bytes, &of_block);
+    if (arena == NULL) { return GROUP__STARVED; }
+    struct kafka_describe_groups_response_described_group *response =
+        kafka_describe_groups_response_described_group_take(arena, 1);
+    CHECK(response != NULL);
+    response->group_id = kafka_text_of_slice(request->ask.group_id);
+    response->protocol_type = kafka_text_words("");
+    response->protocol_data = kafka_text_words("");
+    response->group_state = kafka_text_words("Dead");
+    response->members = kafka_describe_groups_response_described_group_member_take(arena, count);
+    CHECK(response->members != NULL);
+    if (group == NULL) {
+        if (request->ask.version >= 6) {
+            response->error_code = KAFKA_ERROR_GROUP_ID_NOT_FOUND;
+            response->error_message = kafka_text_words(missing);
+        }
+        group__answer(groups, request, response);
+        return GROUP__DONE;
+    }
+    response->group_state = kafka_text_words(group__state_name(group));
+    response->protocol_type = copy_text(arena, group__protocol_type(group));
+    if (group->state == GROUP__STABLE && !group->is_preparing) {
+        response->protocol_data = copy_text(arena, group->protocol);
+    }
+    for (const struct group__member *member = group__member_first(group); member != NULL;
+         member = group__member_next(group, member)) {
+        if (!group__counts(member)) { continue; }
+        struct kafka_describe_groups_response_described_group_member *line =
+            &response->members[response->members_count];
+        struct member_words words = words_of(group, member);
+        struct base_slice instance = group__instance(member);
+        response->members_count += 1;
+        line->member_id = copy_text(arena, member->id);
+        line->group_instance_id = instance.at == NULL ? kafka_text_null() : copy_text(arena, instance);
+        line->client_id = copy_text(arena, words.client_id);
+        line->client_host = copy_text(arena, words.client_host);
+        struct kafka_text metadata = copy_text(arena, words.metadata);
+        struct kafka_text assignment = copy_text(arena, member->assignment);
+        line->member_metadata = kafka_bytes_of(metadata.at, words.metadata.size_bytes);
+        line->member_assignment = kafka_bytes_of(assignment.at, member->assignment.size_bytes);
+    }
+    group__answer(groups, request, response);
+    return GROUP__DONE;
+}
+
+/* ---- ListGroups ---------------------------------------------------------------------------------------------------------- */
+
+static bool is_same_word(struct kafka_text a, const char *b)
+{
+    struct base_slice words = kafka_text_slice(a);
+    if (words.size_bytes != strlen(b)) { return false; }
+    for (size_t i = 0; i < words.size_bytes; i++) {
+        uint8_t left = words.at[i];
+        uint8_t right = (uint8_t)b[i];
+        if (left >= 'A' && left <= 'Z') { left = (uint8_t)(left + 32); }
+        if (right >= 'A' && right <= 'Z') { right = (uint8_t)(right + 32); }
+        if (left != right) { return false; }
+    }
+    return true;
+}
+
+static bool is_among(const struct kafka_text *words, int32_t count, const char *word)
+{
+    for (int32_t i = 0; i < count; i++) {
+        if (is_same_word(words[i], word)) { return true; }
+    }
+    return count <= 0; /* no filter */
+}
+
+static bool is_listed(const struct groups *groups, const struct group__group *group,
+                      const struct kafka_list_groups_request *asked)
+{
+    return group__log(groups, group->log)->state == GROUP__LEADING &&
+           is_among(asked->states_filter, asked->states_filter_count, group__state_name(group)) &&
+           is_among(asked->types_filter, asked->types_filter_count, "classic");
+}
+
+enum group__verdict group__decide_list(struct groups *groups, struct group__request *request)
+{
+    const struct kafka_list_groups_request *asked = request->ask.request;
+    size_t bytes = sizeof(struct kafka_list_groups_response) + 256;
+    int32_t count = 0;
+    for (uint32_t i = 0; i < groups->groups.fresh; i++) {
+        if (!base_pool_is_taken(&groups->groups, i)) { continue; }
+        const struct group__group *group = base_pool_at(&groups->groups, i);
+        if (!is_listed(groups, group, asked)) { continue; }
+        count += 1;
+        bytes += sizeof(struct kafka_list_groups_response_listed_group) + group->id.size_bytes +
+                 group__protocol_type(group).size_bytes + 2;
+    }
+    struct base_arena of_block;
+    struct base_arena *arena = group__answer_arena(groups, request, bytes, &of_block);
+    if (arena == NULL) { return GROUP__STARVED; }
+    struct kafka_list_groups_response *response = kafka_list_groups_response_take(arena, 1);
+    CHECK(response != NULL);
+    response->groups = kafka_list_groups_response_listed_group_take(arena, count);
+    CHECK(response->groups != NULL);
+    for (uint32_t i = 0; i < groups->groups.fresh; i++) {
+        if (!base_pool_is_taken(&groups->groups, i)) { continue; }
+        const struct group__group *group = base_pool_at(&groups->groups, i);
+        if (!is_listed(groups, group, asked)) { continue; }
+        struct kafka_list_groups_response_listed_group *line = &response->groups[response->groups_count];
+        response->groups_count += 1;
+        line->group_id = copy_text(arena, group->id);
+        line->protocol_type = copy_text(arena, group__protocol_type(group));
+        line->group_state = kafka_text_words(group__state_name(group));
+        line->group_type = kafka_text_words("classic");
+    }
+    group__answer(groups, request, response);
+    return GROUP__DONE;
+}
+
+/* ---- DeleteGroups -------------------------------------------------------------------------------------------------------- */
+
+enum group__verdict group__decide_delete(struct groups *groups, struct group__request *request)
+{
+    struct group__log *log = group__log(groups, request->log);
+    struct group__group *group = group__find(groups, request->ask.group_id);
+    if (group != NULL && group->is_touched) { return GROUP__LATER; }
+    struct kafka_delete_groups_response_deletable_group_result *response =
+        kafka_delete_groups_response_deletable_group_result_take(request->ask.arena, 1);
+    CHECK(response != NULL); /* GROUP_ANSWER_BYTES */
+    response->group_id = kafka_text_of_slice(request->ask.group_id);
+    if (group == NULL || !group__is_empty(group)) {
+        response->error_code = group == NULL ? KAFKA_ERROR_GROUP_ID_NOT_FOUND : KAFKA_ERROR_NON_EMPTY_GROUP;
+        group__answer(groups, request, response);
+        return GROUP__DONE;
+    }
+    struct kafka_group_gone_record record;
+    kafka_group_gone_record_init(&record);
+    record.group_id = kafka_text_of_slice(group->id);
+    group__propose(groups, log, KAFKA_MESSAGE_GROUP_GONE_RECORD, &record);
+    if (log->round.is_full) { return GROUP__FULL; }
+    group->is_touched = true;
+    group__change(groups, group);
+    group__answer_landed(groups, request, response);
+    return GROUP__DONE;
+}
+
+/* ---- refusals -------------------------------------------------------------------------------------------------------------- */
+
+static bool refuse_commit(struct groups *groups, struct group__request *request, int16_t error)
+{
+    const struct kafka_offset_commit_request *asked = request->ask.request;
+    size_t bytes = sizeof(struct kafka_offset_commit_response) + 128;
+    for (int32_t i = 0; i < asked->topics_count; i++) {
+        bytes += sizeof(struct kafka_offset_commit_response_offset_commit_response_topic) + 32 +
+                 (size_t)base_max_i64(asked->topics[i].partitions_count, 0) *
+                     sizeof(struct kafka_offset_commit_response_offset_commit_response_partition);
+    }
+    struct base_arena of_block;
+    struct base_arena *arena = group__answer_arena(groups, request, bytes, &of_block);
+    if (arena == NULL) { return false; }
+    struct kafka_offset_commit_response *response = kafka_offset_commit_response_take(arena, 1);
+    CHECK(response != NULL);
+    response->topics = kafka_offset_commit_response_offset_commit_response_topic_take(arena, asked->topics_count);
+    CHECK(response->topics != NULL);
+    response->topics_count = asked->topics_count;
+    for (int32_t i = 0; i < asked->topics_count; i++) {
+        int32_t count = asked->topics[i].partitions_count;
+        response->topics[i].name = asked->topics[i].name;
+        response->topics[i].topic_id = asked->topics[i].topic_id;
+        response->topics[i].partitions =
+            kafka_offset_commit_response_offset_commit_response_partition_take(arena, count);
+        CHECK(response->topics[i].partitions != NULL);
+        response->topics[i].partitions_count = count;
+        for (int32_t k = 0; k < count; k++) {
+            response->topics[i].partitions[k].partition_index = asked->topics[i].partitions[k].partition_index;
+            response->topics[i].partitions[k].error_code = error;
+        }
+    }
+    group__answer(groups, request, response);
+    return true;
+}
+
+bool group__refuse(struct groups *groups, struct group__request *request, int16_t error)
+{
+    struct base_arena *arena = request->ask.arena; /* at least GROUP_ANSWER_BYTES of it */
+    switch (request->ask.kind) {
+    case GROUP_JOIN: group__join_error(groups, request, error, true); return true;
+    case GROUP_SYNC: group__sync_error(groups, request, error); return true;
+    case GROUP_COMMIT: return refuse_commit(groups, request, error);
+    case GROUP_HEARTBEAT: {
+        struct kafka_heartbeat_response *response = kafka_heartbeat_response_take(arena, 1);
+        CHECK(response != NULL);
+        /* While its group is being loaded a member need not know. */
+        response->error_code = error == KAFKA_ERROR_COORDINATOR_LOAD_IN_PROGRESS ? KAFKA_ERROR_NONE : error;
+        group__answer(groups, request, response);
+        return true;
+    }
+    case GROUP_LEAVE: {
+        struct kafka_leave_group_response *response = kafka_leave_group_response_take(arena, 1);
+        CHECK(response != NULL);
+        response->error_code = error;
+        group__answer(groups, request, response);
+        return true;
+    }
+    case GROUP_OFFSET_DELETE: {
+        struct kafka_offset_delete_response *response = kafka_offset_delete_response_take(arena, 1);
+        CHECK(response != NULL);
+        response->error_code = error;
+        group__answer(groups, request, response);
+        return true;
+    }
+    case GROUP_DELETE: {
+        struct kafka_delete_groups_response_deletable_group_result *response =
+            kafka_delete_groups_response_deletable_group_result_take(arena, 1);
+        CHECK(response != NULL);
+        response->group_id = kafka_text_of_slice(request->ask.group_id);
+        response->error_code = error;
+        group__answer(groups, request, response);
+        return true;
+    }
+    case GROUP_FETCH: {
+        struct kafka_offset_fetch_response_offset_fetch_response_group *response =
+            kafka_offset_fetch_response_offset_fetch_response_group_take(arena, 1);
+        CHECK(response != NULL);
+        response->group_id = kafka_text_of_slice(request->ask.group_id);
+        response->error_code = error;
+        group__answer(groups, request, response);
+        return true;
+    }
+    case GROUP_DESCRIBE: {
+        struct kafka_describe_groups_response_described_group *response =
+            kafka_describe_groups_response_described_group_take(arena, 1);
+        CHECK(response != NULL);
+        response->group_id = kafka_text_of_slice(request->ask.group_id);
+        response->group_state = kafka_text_words("");
+        response->protocol_type = kafka_text_words("");
+        response->protocol_data = kafka_text_words("");
+        response->error_code = error;
+        group__answer(groups, request, response);
+        return true;
+    }
+    case GROUP_LIST: {
+        struct kafka_list_groups_response *response = kafka_list_groups_response_take(arena, 1);
+        CHECK(response != NULL);
+        response->error_code = error;
+        group__answer(groups, request, response);
+        return true;
+    }
+    }
+    UNREACHABLE();
+}
