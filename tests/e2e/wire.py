@@ -9,6 +9,7 @@ import struct
 import time
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS, INIT_PRODUCER_ID = 0, 1, 2, 3, 18, 19, 20, 22
+DESCRIBE_GROUPS = 15
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -285,6 +286,23 @@ class Conn:
 
         reader.array(topic_)
         return out
+
+    def describe_group(self, group):
+        """(error, state, {member id: (client host, assignment bytes)}); version 3."""
+        reader = self.call(DESCRIBE_GROUPS, 3, array([string(group)]) + b"\0")
+        reader.take("i")
+
+        def member():
+            name, _, host, _, assignment = reader.string(), reader.string(), reader.string(), reader.bytes(), reader.bytes()
+            return name, (host, assignment)
+
+        def one():
+            error, _, state, _, _ = reader.take("h"), reader.string(), reader.string(), reader.string(), reader.string()
+            members = dict(reader.array(member))
+            reader.take("i")
+            return error, state, members
+
+        return reader.array(one)[0]
 
     def init_producer_id(self):
         reader = self.call(INIT_PRODUCER_ID, 1, string(None) + struct.pack(">i", 60000))

@@ -114,8 +114,11 @@ static void on_message(struct broker *broker, const struct port_message *message
     case MSG_TIME_DONE:
     case MSG_WOKE:
     case MSG_CONTROLLED:
+    case MSG_GROUPED:
     case MSG_SERVE:
     case MSG_DRAIN: front_message(broker, message, out); return;
+    case MSG_GROUP:
+    case MSG_GROUP_GIVE: coordinator_message(broker, message, out); return;
     case MSG_CONTROL:
     case MSG_DELTA:
     case MSG_DELTA_TAKEN:
@@ -164,8 +167,8 @@ static void work(struct broker *broker, struct port_out *out)
     static const struct {
         bool (*const poll)(struct broker *, struct port_out *);
         bool asks;
-    } parts[] = {{apply_poll, false}, {take_message, false}, {back_poll, true},
-                 {start_poll, true},  {front_poll, true},    {front_issue, true}};
+    } parts[] = {{apply_poll, false},      {take_message, false}, {back_poll, true},  {start_poll, true},
+                 {coordinator_poll, true}, {front_poll, true},    {front_issue, true}};
     bool is_moving = true;
     while (is_moving) {
         is_moving = false;
@@ -214,6 +217,7 @@ static void set_alarm(const struct broker *broker, struct port_out *out)
     if (is_first(broker)) { port_alarm(out, journal_next_alarm_ns(broker->journal)); }
     port_alarm(out, front_next_alarm_ns(broker));
     port_alarm(out, start_next_alarm_ns(broker));
+    port_alarm(out, coordinator_next_alarm_ns(broker));
 }
 
 void broker_step(struct broker *broker, const struct port_event *event, struct port_out *out)
@@ -249,6 +253,14 @@ void broker_config_default(struct broker_config *config)
         .is_auto_create = true,
         .partitions_default = 1,
         .described_partitions_max = 2000,
+        .coordinator_groups = 8,
+        .group_initial_delay_ms = 3000,
+        .group_session_min_ms = 6000,
+        .group_session_max_ms = 1800000,
+        .group_size_max = INT32_MAX,
+        .offset_metadata_max = 4096,
+        .offsets_retention_minutes = 10080,
+        .offsets_check_ms = 600000,
         .request_bytes_max = 104857600,
         .connections_max = 1024,
         .in_flight_max = 128,
@@ -300,7 +312,8 @@ static struct sizes sizes_of(size_t region_bytes)
 static uint32_t logs_of_back(const struct broker_config *config)
 {
     uint64_t share = ((uint64_t)config->partitions_max + config->shards - 1) / config->shards;
-    return (uint32_t)base_min_u64(config->partitions_max, 2 * share + 1024) + 1; /* and the metadata log */
+    /* and the metadata log, and the coordinators' */
+    return (uint32_t)base_min_u64(config->partitions_max, 2 * share + 1024) + 1 + config->coordinator_groups;
 }
 
 /* The fronts share what a back can have under way. */
@@ -383,7 +396,8 @@ static enum base_rc create_services(struct broker *broker, struct base_arena *ar
     uint32_t runs_max = parts_of_all(config, sizes);
     /* A run may bring its segment's birth along; any log may be deleted, or its start moved, all of them at once. */
     uint32_t controls_max = (uint32_t)base_min_u64((uint64_t)sizes->requests * config->shards, 16384);
-    uint64_t waiting_max = 2 * (uint64_t)runs_max + 2 * ((uint64_t)config->partitions_max + 1);
+    uint64_t logs_max = (uint64_t)config->partitions_max + 1 + config->coordinator_groups;
+    uint64_t waiting_max = 2 * (uint64_t)runs_max + 2 * logs_max;
     struct journal_config journal = {.shard = config->shard,
                                      .disk = 0,
                                      .file_slot_first = config->files_max,
@@ -470,6 +484,7 @@ enum base_rc broker_create(struct base_region region, const struct broker_config
         plog_create(&arena, broker->pages, &plog, &broker->plog) != BASE_OK) {
         return BASE_FULL;
     }
+    if (coordinator_create(broker, &arena, region.size_bytes, sizes.requests) != BASE_OK) { return BASE_FULL; }
     if (config->shard == 0 && create_services(broker, &arena, &sizes) != BASE_OK) { return BASE_FULL; }
     base_pages_refuse(broker->pages, config->refuse_from, config->refuse_count);
     *broker_out = broker;
@@ -546,5 +561,6 @@ bool broker_is_quiet(const struct broker *broker)
     if (ring_count(&broker->inbox) > 0 || ring_count(&broker->outbox) > 0 || broker->applying.is_on) { return false; }
     if (!plog_is_quiet(broker->plog) || !conn_is_quiet(broker->conns)) { return false; }
     if (wait_parked_count(broker->wait) > 0) { return false; }
+    if (!group_is_quiet(broker->groups)) { return false; }
     return !is_first(broker) || (journal_is_quiet(broker->journal) && controller_is_quiet(broker->controller));
 }

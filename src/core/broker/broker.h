@@ -63,7 +63,15 @@ struct broker_config {
     uint32_t connections_max;          /* of this shard */
     uint32_t in_flight_max;            /* of a connection */
     uint64_t idle_ms;                  /* connections.max.idle.ms */
-    uint32_t files_max; /* of this shard: log segments and indexes open at once, weir.files.max / shards */
+    uint32_t files_max;             /* of this shard: log segments and indexes open at once, weir.files.max / shards */
+    uint32_t coordinator_groups;    /* weir.coordinator.groups */
+    int32_t group_initial_delay_ms; /* group.initial.rebalance.delay.ms */
+    int32_t group_session_min_ms;   /* group.min.session.timeout.ms */
+    int32_t group_session_max_ms;   /* group.max.session.timeout.ms */
+    int32_t group_size_max;         /* group.max.size */
+    int32_t offset_metadata_max;    /* offset.metadata.max.bytes */
+    int32_t offsets_retention_minutes; /* offsets.retention.minutes */
+    uint64_t offsets_check_ms;         /* offsets.retention.check.interval.ms */
     uint32_t topics_max;
     uint32_t partitions_max;         /* of the node */
     uint32_t producers_max;          /* of this shard */

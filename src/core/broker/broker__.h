@@ -12,6 +12,7 @@
 #include "codec/codec.h"
 #include "conn/conn.h"
 #include "controller/controller.h"
+#include "group/group.h"
 #include "journal/journal.h"
 #include "metadata/metadata.h"
 #include "plog/plog.h"
@@ -53,7 +54,10 @@ enum back_op_kind {
     BACK_TIME,
     BACK_METADATA_APPEND,
     BACK_METADATA_READ,
-    BACK_METADATA_START
+    BACK_METADATA_START,
+    BACK_GROUP_APPEND, /* of a coordinator: asker.slot is its number */
+    BACK_GROUP_READ,
+    BACK_GROUP_START
 };
 struct back_op {
     enum back_op_kind kind;
@@ -89,7 +93,9 @@ struct part {
     bool is_answered; /* the last answer has come */
     bool is_written;  /* acks=1 has been told */
     bool is_watched;
-    bool is_busy; /* a read found no handle or no room: nothing is said of what is there */
+    struct group_loan *loan; /* group apis: what its coordinator is asked */
+    bool is_patient;         /* it may be answered much later: not one of broker.parts_asked */
+    bool is_busy;            /* a read found no handle or no room: nothing is said of what is there */
     int32_t bad_record_index;
     uint16_t verdict;
     int64_t offset; /* base offset; time: offset found */
@@ -126,6 +132,8 @@ struct request {
     int16_t version;
     int16_t answer_version;
     int32_t correlation;
+    struct kafka_text client_id; /* in the frame */
+    struct port_address peer;
     uint8_t *frame;
     struct base_slice body;      /* what follows the header, in the frame */
     struct memory_block *memory; /* a chain; the arena is in the newest */
@@ -156,6 +164,18 @@ struct control_loan {
 };
 struct control_op {
     struct control_loan *loan;
+};
+
+/* What a front asks a coordinator about one group. The answer stands in `arena`, or in a block of the coordinator's shard. */
+struct group_loan {
+    struct group_request request;
+    struct asker asker;
+    struct base_arena arena;
+    const void *response; /* NULL: it could not */
+    void *block;          /* of that shard's pages; goes back with MSG_GROUP_GIVE */
+};
+struct group_op {
+    struct group_loan *loan;
 };
 
 /* ---- shard 0's services ------------------------------------------------------------------------------------------ */
@@ -196,6 +216,20 @@ struct record_change {
 MUST_USE
 enum base_rc record_change(struct base_slice value, struct base_arena *scratch, struct record_change *change_out);
 
+/* One coordinator log, on the shard that it hashes to. */
+struct coordinator {
+    struct plog_ref ref; /* generation 0: not open */
+    int32_t epoch;
+    int64_t next;   /* offset that is read next, while it is loaded */
+    uint8_t *block; /* the batch under way */
+    struct group_out proposal;
+    bool has_proposal; /* not yet appended */
+    bool is_snapshotting;
+    int64_t snapshot_offset;       /* where the one under way began */
+    uint64_t snapshot_bytes;       /* of the one under way */
+    uint64_t bytes_after_snapshot; /* how large the log was after the last one */
+};
+
 struct journal_op { /* an entry on its way; its token in journal is its pool index + 1 */
     uint32_t shard;
     uint64_t run_token;
@@ -233,6 +267,7 @@ struct broker {
     struct plog *plog;
     struct journal *journal;       /* shard 0 */
     struct controller *controller; /* shard 0 */
+    struct groups *groups;
 
     struct ring inbox;
     struct ring outbox;
@@ -273,6 +308,15 @@ struct broker {
     bool is_checkpoint_due;
     struct applying applying;
     struct base_arena apply_scratch;
+
+    /* the coordinators that live here */
+    struct base_pool group_ops;
+    struct coordinator *coordinators; /* by number, those of other shards too */
+    uint32_t coordinator_next;        /* the one that is loaded now, or is next */
+    bool is_coordinator_reading;
+    uint8_t *coordinator_block; /* of the one that is loaded: what was read */
+    struct applying coordinator_walk;
+    uint64_t coordinator_retry_ns;
 
     /* shard 0 */
     uint32_t answers_due; /* of the shards, in the step of start or stop that is under way */
@@ -337,6 +381,7 @@ bool back_configure_poll(struct broker *broker); /* one topic; false: all have b
 void back_reconcile(struct broker *broker);      /* begins to delete the logs that the image does not know */
 void back_log_delete(struct broker *broker, struct base_part id, struct port_out *out);
 uint32_t back_op_take(struct broker *broker, enum back_op_kind kind); /* BASE_POOL_NONE: none left */
+uint32_t back_op_take_for(struct broker *broker, enum back_op_kind kind, uint32_t number);
 void back_message(struct broker *broker, const struct port_message *message, struct port_out *out);
 bool back_poll(struct broker *broker, struct port_out *out); /* one item; false: none */
 void get_run(const struct port_message *message, struct plog_run *run_out);
@@ -414,7 +459,31 @@ void describe_cluster_begin(struct broker *broker, struct request *request, stru
 void describe_topic_partitions_begin(struct broker *broker, struct request *request, struct port_out *out);
 void list_config_resources_begin(struct broker *broker, struct request *request, struct port_out *out);
 
+/* broker__groups.c: the front's side of groups */
+bool groups_is_api(int16_t api_key);
+void groups_begin(struct broker *broker, struct request *request, struct port_out *out);
+void groups_ask(struct broker *broker, struct request *request, struct part *part, uint32_t index,
+                struct port_out *out);
+void groups_answered(struct broker *broker, struct request *request, struct port_out *out);
+void groups_release(struct broker *broker, struct part *part, struct port_out *out);
+
+/* broker__coordinator.c: the coordinators of this shard */
+bool is_coordinator_part(struct base_part part);
+MUST_USE
+enum base_rc coordinator_create(struct broker *broker, struct base_arena *arena, size_t region_bytes,
+                                uint32_t requests);
+void coordinator_message(struct broker *broker, const struct port_message *message, struct port_out *out);
+void coordinator_begin(struct broker *broker); /* the image is there: loads them, one after another */
+bool coordinator_poll(struct broker *broker, struct port_out *out);
+void coordinator_read(struct broker *broker, const struct plog_out *answer, struct port_out *out);
+void coordinator_written(struct broker *broker, uint32_t number, enum plog_result result, struct port_out *out);
+uint64_t coordinator_next_alarm_ns(const struct broker *broker);
+
 /* broker__start.c */
+/* The next record of what is walked through; false: that was the last. */
+MUST_USE
+bool records_next(struct applying *applying, struct rec_record *record_out);
+struct plog_log_config metadata_log_config(void);
 void start_begin(struct broker *broker, struct port_out *out);
 void start_message(struct broker *broker, const struct port_message *message, struct port_out *out);
 bool start_poll(struct broker *broker, struct port_out *out); /* shard 0: journal, controller */

@@ -173,6 +173,11 @@ uint32_t back_op_take(struct broker *broker, enum back_op_kind kind)
     return take_back_op(broker, kind, (struct asker){.slot = 0});
 }
 
+uint32_t back_op_take_for(struct broker *broker, enum back_op_kind kind, uint32_t number)
+{
+    return take_back_op(broker, kind, (struct asker){.slot = number});
+}
+
 static void on_append(struct broker *broker, const struct port_message *message, struct port_out *out)
 {
     struct asker asker = get_asker(message, 3);
@@ -443,6 +448,9 @@ static void on_op_done(struct broker *broker, const struct plog_out *item, struc
     case BACK_METADATA_APPEND: metadata_written(broker, item->result, out); return;
     case BACK_METADATA_READ: metadata_read(broker, item, out); return;
     case BACK_METADATA_START: return;
+    case BACK_GROUP_APPEND: coordinator_written(broker, op.asker.slot, item->result, out); return;
+    case BACK_GROUP_READ: coordinator_read(broker, item, out); return;
+    case BACK_GROUP_START: return;
     }
     UNREACHABLE();
 }
@@ -504,9 +512,8 @@ static bool reconcile(struct broker *broker, struct port_out *out)
         broker->is_reconciling = false;
         return true;
     }
-    if (!base_part_equal(id, metadata_part()) && metadata_partition_by_id(broker->image, id) == NULL) {
-        back_log_delete(broker, id, out);
-    }
+    bool is_ours = base_part_equal(id, metadata_part()) || is_coordinator_part(id);
+    if (!is_ours && metadata_partition_by_id(broker->image, id) == NULL) { back_log_delete(broker, id, out); }
     return true;
 }
 

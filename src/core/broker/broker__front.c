@@ -62,13 +62,19 @@ void request_release_lease(struct broker *broker, struct part *part, struct port
     part->lease = 0;
 }
 
+static void release_part(struct broker *broker, struct part *part, struct port_out *out)
+{
+    request_release_lease(broker, part, out);
+    if (part->loan != NULL) { groups_release(broker, part, out); }
+}
+
 /* Up to RELEASED_AT_ONCE parts from request->part_next on. True: all have been seen to. */
 static bool release_some(struct broker *broker, struct request *request, struct port_out *out)
 {
     uint32_t end = request->part_count;
     if (end - request->part_next > RELEASED_AT_ONCE) { end = request->part_next + RELEASED_AT_ONCE; }
     for (; request->part_next < end; request->part_next++) {
-        request_release_lease(broker, &request->parts[request->part_next], out);
+        release_part(broker, &request->parts[request->part_next], out);
     }
     return request->part_next == request->part_count;
 }
@@ -309,7 +315,12 @@ static void begin(struct broker *broker, struct request *request, struct port_ou
     case KAFKA_API_PRODUCE: produce_begin(broker, request, out); return;
     case KAFKA_API_FETCH: fetch_begin(broker, request, out); return;
     case KAFKA_API_LIST_OFFSETS: list_offsets_begin(broker, request, out); return;
-    default: topics_begin(broker, request, out); return;
+    default: break;
+    }
+    if (groups_is_api(request->api_key)) {
+        groups_begin(broker, request, out);
+    } else {
+        topics_begin(broker, request, out);
     }
 }
 
@@ -344,6 +355,7 @@ static void on_request(struct broker *broker, const struct conn_out *item, struc
                                 .conn = item->conn,
                                 .conn_index = item->conn_index,
                                 .listener = item->listener,
+                                .peer = item->address,
                                 .frame = item->frame};
 
     struct kafka_request_header header;
@@ -355,6 +367,7 @@ static void on_request(struct broker *broker, const struct conn_out *item, struc
     request->api_key = header.request_api_key;
     request->version = header.request_api_version;
     request->correlation = header.correlation_id;
+    request->client_id = header.client_id;
     if (!topics_serves(request->api_key, request->version)) {
         topics_refuse_version(broker, request, out);
         return;
@@ -410,6 +423,10 @@ void request_ask(struct broker *broker, struct request *request, struct port_out
 static void ask_part(struct broker *broker, struct request *request, uint32_t index, struct port_out *out)
 {
     struct part *part = &request->parts[index];
+    if (part->loan != NULL) {
+        groups_ask(broker, request, part, index, out);
+        return;
+    }
     struct port_message message;
     switch (request->api_key) {
     case KAFKA_API_PRODUCE:
@@ -451,7 +468,7 @@ static void parts_answered(struct broker *broker, struct request *request, struc
     case KAFKA_API_PRODUCE: produce_answered(broker, request, out); return;
     case KAFKA_API_FETCH: fetch_answered(broker, request, out); return;
     case KAFKA_API_LIST_OFFSETS: list_offsets_answered(broker, request, out); return;
-    default: UNREACHABLE();
+    default: groups_answered(broker, request, out); return;
     }
 }
 
@@ -514,12 +531,16 @@ static void on_part_answer(struct broker *broker, const struct port_message *mes
         part->timestamp_ms = (int64_t)message->words[4];
         part->leader_epoch = (int32_t)(uint32_t)message->words[5];
         break;
+    case MSG_GROUPED: break; /* it is in the loan */
     default: UNREACHABLE();
     }
     part->is_answered = true;
-    CHECK(request->parts_open > 0 && broker->parts_asked > 0);
+    CHECK(request->parts_open > 0);
     request->parts_open -= 1;
-    broker->parts_asked -= 1;
+    if (!part->is_patient) {
+        CHECK(broker->parts_asked > 0);
+        broker->parts_asked -= 1;
+    }
     if (request->wants_written && !part->is_written && request->state != REQUEST_ANSWERED) {
         request->parts_unwritten -= 1; /* it failed before it was written */
     }
@@ -561,6 +582,7 @@ static void on_controlled(struct broker *broker, const struct port_message *mess
 static void on_serve(struct broker *broker, const struct port_message *message, struct port_out *out)
 {
     if (message->words[12] == 0) { back_reconcile(broker); }
+    coordinator_begin(broker);
     broker->listeners_bound = 0;
     for (uint32_t i = 0; i < broker->config.listener_count; i++) {
         struct port_address address = broker->config.listeners[i].address;
@@ -574,6 +596,7 @@ static void front_drain(struct broker *broker, struct port_out *out)
     broker->is_serving = false;
     broker->is_draining = true;
     broker->state = BROKER_DRAINING;
+    group_drain(broker->groups);
     conn_stop(broker->conns, CONN_STOP_CLEAN, out);
     broker->drain_deadline_ns = base_deadline_ns(broker->now_ns, broker->config.shutdown_ms * 1000000);
 }
@@ -589,7 +612,8 @@ void front_message(struct broker *broker, const struct port_message *message, st
     }
     case MSG_APPENDED:
     case MSG_READ_DONE:
-    case MSG_TIME_DONE: on_part_answer(broker, message, out); return;
+    case MSG_TIME_DONE:
+    case MSG_GROUPED: on_part_answer(broker, message, out); return;
     case MSG_WOKE: {
         struct request *request = request_of(broker, get_asker(message, 0));
         if (request == NULL || request->state != REQUEST_PARKED) { return; } /* woken before, by something else */

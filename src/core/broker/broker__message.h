@@ -28,6 +28,10 @@ enum message_kind {
     /* front asks the controller on shard 0 */
     MSG_CONTROL,    /* lent: struct control_loan -> MSG_CONTROLLED */
     MSG_CONTROLLED, /* 0-1 asker */
+    /* front asks the coordinator of a group */
+    MSG_GROUP,      /* lent: struct group_loan -> MSG_GROUPED */
+    MSG_GROUPED,    /* 0-1 asker */
+    MSG_GROUP_GIVE, /* lent: the block of an answer, to the shard whose it is; no answer */
     /* shard 0 tells every shard what was committed */
     MSG_DELTA,       /* lent: batches of the metadata log; 0 token -> MSG_DELTA_TAKEN */
     MSG_DELTA_TAKEN, /* 0 token */
@@ -100,6 +104,14 @@ static inline struct base_part get_part(const struct port_message *m, unsigned a
     base_put_u64(part.topic.b, m->words[at]);
     base_put_u64(part.topic.b + 8, m->words[at + 1]);
     part.index = (int32_t)(uint32_t)m->words[at + 2];
+    return part;
+}
+
+/* The id of the logs of the coordinators: __coordinator-K. */
+static inline struct base_part coordinator_part(uint32_t number)
+{
+    struct base_part part = {.index = (int32_t)number};
+    part.topic.b[15] = 2;
     return part;
 }
 

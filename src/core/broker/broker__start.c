@@ -129,12 +129,12 @@ static void after_apply(struct broker *broker, const struct record_change *chang
         if (topic != NULL) { back_topic_configure(broker, topic); }
         return;
     case CHANGE_BROKER_CONFIG: back_configure_all(broker); return;
-    case CHANGE_TOPIC_REMOVED:
+    case CHANGE_TOPIC_REMOVED: group_topics_changed(broker->groups); return;
     case CHANGE_OTHER: return;
     }
 }
 
-static bool next_record(struct applying *applying, struct rec_record *record_out)
+bool records_next(struct applying *applying, struct rec_record *record_out)
 {
     for (;;) {
         if (applying->has_batch && rec_walk_next(&applying->walk, record_out) == REC_OK) { return true; }
@@ -185,7 +185,7 @@ bool apply_poll(struct broker *broker, struct port_out *out)
     if (!applying->is_on) { return false; }
     if (back_configure_poll(broker)) { return true; }
     struct rec_record record;
-    if (!next_record(applying, &record)) {
+    if (!records_next(applying, &record)) {
         apply_end(broker, out);
         return true;
     }
@@ -253,7 +253,7 @@ static void on_delta_taken(struct broker *broker, uint64_t token, struct port_ou
 
 /* ---- loading ------------------------------------------------------------------------------------------------------------- */
 
-static struct plog_log_config metadata_log_config(void)
+struct plog_log_config metadata_log_config(void)
 {
     return (struct plog_log_config){.segment_bytes = (uint64_t)16 << 20,
                                     .segment_ms = UINT64_MAX,
@@ -418,7 +418,7 @@ static void before_commit(struct broker *broker, struct base_slice batches, stru
 {
     struct applying walk = {.rest = batches};
     struct rec_record record;
-    while (next_record(&walk, &record)) {
+    while (records_next(&walk, &record)) {
         struct record_change change;
         base_arena_reset(&broker->apply_scratch, 0);
         if (record_change(record.value.bytes, &broker->apply_scratch, &change) == BASE_OK) {

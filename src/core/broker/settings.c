@@ -14,15 +14,23 @@ static const struct {
 } fields[] = {
 #define FIELD(name, field) {name, offsetof(struct settings, field), sizeof(((struct settings *)NULL)->field)}
     FIELD("auto.create.topics.enable", broker.is_auto_create),
+    FIELD("group.initial.rebalance.delay.ms", broker.group_initial_delay_ms),
+    FIELD("group.max.session.timeout.ms", broker.group_session_max_ms),
+    FIELD("group.max.size", broker.group_size_max),
+    FIELD("group.min.session.timeout.ms", broker.group_session_min_ms),
     FIELD("max.connections", connections_max),
     FIELD("max.decompressed.message.bytes", broker.decompressed_bytes_max),
     FIELD("max.request.partition.size.limit", broker.described_partitions_max),
     FIELD("node.id", broker.node_id),
     FIELD("num.partitions", broker.partitions_default),
     FIELD("log.retention.check.interval.ms", broker.retention_check_ms),
+    FIELD("offset.metadata.max.bytes", broker.offset_metadata_max),
+    FIELD("offsets.retention.check.interval.ms", broker.offsets_check_ms),
+    FIELD("offsets.retention.minutes", broker.offsets_retention_minutes),
     FIELD("producer.id.expiration.ms", broker.producer_expiry_ms),
     FIELD("socket.request.max.bytes", broker.request_bytes_max),
     FIELD("weir.check.slow", broker.is_check_slow),
+    FIELD("weir.coordinator.groups", broker.coordinator_groups),
     FIELD("weir.files.max", files_max),
     FIELD("weir.journal.bytes.max", broker.journal_bytes_max),
     FIELD("weir.memory.max.bytes", memory_max_bytes),
@@ -30,9 +38,9 @@ static const struct {
     FIELD("weir.shutdown.timeout.ms", broker.shutdown_ms),
 };
 
-static const char *const rooms[] = {"app",  "base",     "broker",  "client",   "codec",     "conn",     "controller",
-                                    "host", "host/tls", "host/uv", "host/app", "journal",   "metadata", "peer",
-                                    "plog", "port",     "record",  "wait",     "wire/kafka"};
+static const char *const rooms[] = {"app",   "base", "broker",   "client",  "codec",    "conn",      "controller",
+                                    "group", "host", "host/tls", "host/uv", "host/app", "journal",   "metadata",
+                                    "peer",  "plog", "port",     "record",  "wait",     "wire/kafka"};
 
 #define LEVEL_PREFIX    "weir.log.level."
 #define LISTENER_PREFIX "listener.name."

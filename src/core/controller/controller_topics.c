@@ -72,6 +72,10 @@ int16_t controller_check_topic_name(struct base_slice name, struct base_text *me
     } else if (base_slice_equal(name, base_slice_text("__consumer_offsets"))) { /* ours */
         before = "Topic '";
         after = "' is reserved: committed offsets are not kept in a topic here";
+    } else if (base_slice_equal(name, base_slice_text(
+                                          "__coordinator"))) { /* ours: its folders are those of the coordinators */
+        before = "Topic '";
+        after = "' is reserved: the logs of the group coordinators have that name";
     }
     if (before == NULL) { return 0; }
     if (message != NULL) {

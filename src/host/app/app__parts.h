@@ -59,15 +59,18 @@ int64_t app_wall_ms(void);
 struct app_data_dir {
     int lock_fd;
     int32_t node_id;
+    uint32_t coordinator_groups; /* of the first start, and ever after */
     char cluster_id[23];
     char directory_id[23];
     bool is_new;
+    bool is_complete; /* its file says everything */
 };
 
 /* Makes the directory when it is missing, locks it against other processes for as long as this one lives, and reads its
  * meta.properties; in an empty directory makes one, with a new cluster id. `cluster_id`: what the configuration says, or "".
  * An exit code; what went wrong has been printed. */
-int app_data_dir_open(const char *path, int32_t node_id, const char *cluster_id, struct app_data_dir *dir_out);
+int app_data_dir_open(const char *path, int32_t node_id, uint32_t coordinator_groups, const char *cluster_id,
+                      struct app_data_dir *dir_out);
 
 /* Its lock alone, for as long as this process lives. */
 int app_data_dir_lock(const char *path, int *fd_out);

@@ -15,10 +15,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PATH_BYTES 4096
-#define META_NAME  "meta.properties"
-#define META_TEMP  "meta.properties.tmp"
-#define LOCK_NAME  ".lock"
+#define PATH_BYTES  4096
+#define META_NAME   "meta.properties"
+#define META_TEMP   "meta.properties.tmp"
+#define GROUPS_NAME "weir.coordinator.groups"
+#define LOCK_NAME   ".lock"
 
 static bool join(char path_out[PATH_BYTES], const char *dir, const char *name)
 {
@@ -145,8 +146,9 @@ static bool write_meta(const char *path, const struct app_data_dir *dir)
         errno = ENAMETOOLONG;
         return false;
     }
-    int length = snprintf(words, sizeof words, "#\nversion=1\ncluster.id=%s\nnode.id=%d\ndirectory.id=%s\n",
-                          dir->cluster_id, (int)dir->node_id, dir->directory_id);
+    int length =
+        snprintf(words, sizeof words, "#\nversion=1\ncluster.id=%s\nnode.id=%d\ndirectory.id=%s\n" GROUPS_NAME "=%u\n",
+                 dir->cluster_id, (int)dir->node_id, dir->directory_id, dir->coordinator_groups);
     int fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (fd < 0) { return false; }
     bool is_good = write_whole(fd, words, (size_t)length) && fsync(fd) == 0;
@@ -183,6 +185,8 @@ static int read_meta(const char *path, const char *words, size_t size_bytes, str
     base_arena_init(&arena, memory, room);
     int code = APP_DONE;
     int64_t node_id = -1;
+    int64_t groups = dir->coordinator_groups;
+    struct base_slice groups_value;
     if (settings_list_create(&arena, &list) != BASE_OK ||
         settings_read(&list, &arena, base_slice_of(words, size_bytes), &why) != BASE_OK) {
         code = app_error(NULL, "'%s/" META_NAME "': %s", path, why_words);
@@ -194,6 +198,16 @@ static int read_meta(const char *path, const char *words, size_t size_bytes, str
         code = app_error(NULL, "'%s/" META_NAME "' has no node.id", path);
     } else if (!copy_id(meta_value(&list, "directory.id"), dir->directory_id)) {
         dir->directory_id[0] = '\0'; /* Kafka before 3.7 had none: one is added */
+    }
+    groups_value = code == APP_DONE ? meta_value(&list, GROUPS_NAME) : base_slice_of(NULL, 0);
+    dir->is_complete = dir->directory_id[0] != '\0' && groups_value.size_bytes > 0;
+    if (groups_value.size_bytes > 0 && base_text_parse_i64(groups_value, &groups) != BASE_OK) {
+        code = app_error(NULL, "'%s/" META_NAME "' has a " GROUPS_NAME " that is no number", path);
+    } else if (code == APP_DONE && groups != dir->coordinator_groups) {
+        code = app_error(NULL,
+                         "data directory '%s' was made with " GROUPS_NAME "=%lld, which can't be changed, but the "
+                         "configuration says %u",
+                         path, (long long)groups, dir->coordinator_groups);
     }
     if (code == APP_DONE && node_id != dir->node_id) {
         code = app_error(NULL, "data directory '%s' is of node.id=%lld, but the configuration says node.id=%d", path,
@@ -230,9 +244,10 @@ static int make_meta(const char *path, const char *cluster_id, struct app_data_d
     return APP_DONE;
 }
 
-int app_data_dir_open(const char *path, int32_t node_id, const char *cluster_id, struct app_data_dir *dir_out)
+int app_data_dir_open(const char *path, int32_t node_id, uint32_t coordinator_groups, const char *cluster_id,
+                      struct app_data_dir *dir_out)
 {
-    *dir_out = (struct app_data_dir){.lock_fd = -1, .node_id = node_id};
+    *dir_out = (struct app_data_dir){.lock_fd = -1, .node_id = node_id, .coordinator_groups = coordinator_groups};
     if (!make_dirs(path)) { return app_error(NULL, "data directory '%s': can't be made: %s", path, strerror(errno)); }
     int code = app_data_dir_lock(path, &dir_out->lock_fd);
     if (code != APP_DONE) { return code; }
@@ -249,8 +264,8 @@ int app_data_dir_open(const char *path, int32_t node_id, const char *cluster_id,
         return app_error(NULL, "data directory '%s' is of cluster %s, but weir.cluster.id says %s", path,
                          dir_out->cluster_id, cluster_id);
     }
-    if (dir_out->directory_id[0] != '\0') { return APP_DONE; }
-    random_id(dir_out->directory_id);
+    if (dir_out->is_complete) { return APP_DONE; }
+    if (dir_out->directory_id[0] == '\0') { random_id(dir_out->directory_id); }
     if (write_meta(path, dir_out)) { return APP_DONE; }
     return app_error(NULL, "'%s': can't be written: %s", name, strerror(errno));
 }

@@ -383,7 +383,8 @@ int app_serve(struct app_args *args)
     copy_words(cluster_id, sizeof cluster_id, settings->cluster_id);
     if (settings->log_dir.size_bytes >= sizeof path) { return app_usage("serve", "log.dirs: the path is too long"); }
     copy_words(path, sizeof path, settings->log_dir);
-    code = app_data_dir_open(path, settings->broker.node_id, cluster_id, &serve->data_dir);
+    code = app_data_dir_open(path, settings->broker.node_id, settings->broker.coordinator_groups, cluster_id,
+                             &serve->data_dir);
     if (code != APP_DONE) { return code; }
     memcpy(settings->broker.cluster_id, serve->data_dir.cluster_id, sizeof settings->broker.cluster_id);
     if (serve->data_dir.is_new) {

@@ -101,6 +101,16 @@ class Serve(unittest.TestCase):
             self.assertEqual(done.returncode, 1, done)
             self.assertIn(b"is of ", done.stderr)
 
+    def test_the_number_of_coordinators_is_that_of_the_first_start(self):
+        with Broker(self.data, "--set", "weir.coordinator.groups=4") as broker:
+            self.assertEqual(self.meta()["weir.coordinator.groups"], "4")
+            self.assertEqual(broker.stop()[0], 0)
+        done = weir("serve", "--data-dir", self.data, *LOCAL)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"was made with weir.coordinator.groups=4", done.stderr)
+        with Broker(self.data, "--set", "weir.coordinator.groups=4") as broker:
+            self.assertEqual(broker.stop()[0], 0)
+
     def test_a_second_process_names_the_first(self):
         with Broker(self.data) as broker:
             done = weir("serve", "--data-dir", self.data, *LOCAL)

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One member of a group (librdkafka), which says what it does, a line each, until its standard input says something or ends:
+
+  assigned P,P   revoked P,P   lost P,P   record PARTITION OFFSET   committed   uncommitted WHY   closed
+
+  member_confluent.py BOOTSTRAP GROUP TOPIC STRATEGY [INSTANCE]
+"""
+
+import sys
+import threading
+
+from confluent_kafka import Consumer, KafkaException
+
+
+def say(words):
+    sys.stdout.write(words + "\n")
+    sys.stdout.flush()
+
+
+def numbers(partitions):
+    return ",".join(sorted(str(p.partition) for p in partitions))
+
+
+def main(bootstrap, group, topic, strategy, instance=""):
+    config = {"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False, "auto.offset.reset": "earliest",
+              "session.timeout.ms": 10000, "heartbeat.interval.ms": 500, "partition.assignment.strategy": strategy,
+              "reconnect.backoff.max.ms": 500}
+    if instance:
+        config["group.instance.id"] = instance
+    consumer = Consumer(config)
+    ends = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(1), ends.set()), daemon=True).start()
+    consumer.subscribe([topic], on_assign=lambda _, p: say("assigned " + numbers(p)), on_revoke=lambda _, p: say("revoked " + numbers(p)),
+                       on_lost=lambda _, p: say("lost " + numbers(p)))
+    while not ends.is_set():
+        messages = [m for m in consumer.consume(100, 0.1) if not m.error()]
+        for message in messages:
+            say(f"record {message.partition()} {message.offset()}")
+        if not messages:
+            continue
+        try:
+            consumer.commit(asynchronous=False)
+            say("committed")
+        except KafkaException as error:
+            say("uncommitted " + error.args[0].name())
+    consumer.close()
+    say("closed")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

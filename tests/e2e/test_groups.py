@@ -1,0 +1,300 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""subscribe() of real clients: every record is processed, none is skipped, and one is seen twice only where a member died between
+processing it and committing; through members that come, go and die, and kill -9 of the broker in the middle of it."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import harness
+import wire
+from harness import CLIENTS, SKIPPED, Broker, Skip, check, equal, need, say, until
+
+PARTITIONS = 6
+SETTINGS = {"group.initial.rebalance.delay.ms": 300, "weir.check.slow": "true"}
+
+
+class Member:
+    """A consumer in a group, in a process of its own; what it says is kept."""
+
+    def __init__(self, kind, broker, group, topic, strategy="range", instance=""):
+        if kind == "java":
+            need("java")
+            with open(os.path.join(CLIENTS, "java.classpath"), encoding="utf-8") as file:
+                path = os.path.join(CLIENTS, "java") + ":" + file.read().strip()
+            command = ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp", path, "Member"]
+        else:
+            need("python")
+            command = [os.path.join(CLIENTS, "venv", "bin", "python"), os.path.join(harness.HERE, "member_confluent.py")]
+        self.process = subprocess.Popen([*command, broker.bootstrap, group, topic, strategy, instance], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.owned = set()
+        self.records = []
+        self.commits = 0
+        self.failures = []
+        self.moves = 0
+        self.is_closed = False
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def _read(self):
+        with self.process.stdout as lines:
+            for line in lines:
+                words = line.split()
+                partitions = {int(p) for p in words[1].split(",")} if len(words) > 1 and words[0] in ("assigned", "revoked", "lost") else set()
+                if words[0] == "assigned":
+                    self.owned |= partitions
+                    self.moves += 1
+                elif words[0] in ("revoked", "lost"):
+                    self.owned -= partitions
+                    self.moves += 1
+                elif words[0] == "record":
+                    self.records.append((int(words[1]), int(words[2])))
+                elif words[0] == "committed":
+                    self.commits += 1
+                elif words[0] == "uncommitted":
+                    self.failures.append(words[1])
+                elif words[0] == "closed":
+                    self.is_closed = True
+
+    def close(self):
+        """It leaves the group as it should."""
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        self.process.wait(60)
+        self.reader.join(10)
+        check(self.is_closed, "a member ended without closing")
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.reader.join(10)
+
+
+def kinds():
+    all_kinds = [kind for kind in ("confluent-kafka", "java") if kind not in SKIPPED]
+    if not all_kinds:
+        raise Skip("no client with groups is there")
+    return all_kinds
+
+
+def fill(broker, topic, first, count):
+    """Records number first .. first + count - 1, one in turn to each partition."""
+    with wire.Conn(broker.host, broker.port) as conn:
+        for partition in range(PARTITIONS):
+            values = [b"%d" % i for i in range(first, first + count) if i % PARTITIONS == partition]
+            equal(conn.produce(topic, {partition: wire.batch(values)})[(topic, partition)][0], 0, "produce")
+
+
+def make(broker, topic):
+    with wire.Conn(broker.host, broker.port) as conn:
+        equal(conn.create_topic(topic, PARTITIONS)[0], 0, "create " + topic)
+
+
+def seen(members):
+    return [record for member in members for record in member.records]
+
+
+def share_all(members):
+    """Each has as many as the others, and nobody has what another has."""
+    owned = [p for member in members for p in member.owned]
+    each = PARTITIONS // len(members)
+    return len(owned) == PARTITIONS and len(set(owned)) == PARTITIONS and all(len(member.owned) == each for member in members)
+
+
+def expect_exactly(members, count, twice_at_most=0):
+    want = {(i % PARTITIONS, i // PARTITIONS) for i in range(count)}
+    got = seen(members)
+    missing = want - set(got)
+    check(not missing, lambda: f"never processed: {sorted(missing)[:10]} of {len(missing)}")
+    equal(set(got) - want, set(), "records that were not produced")
+    check(len(got) - len(want) <= twice_at_most, lambda: f"{len(got) - len(want)} records were seen twice, {twice_at_most} may be")
+
+
+def each_kind(body):
+    for kind in kinds():
+        for strategy in ("range", "cooperative-sticky"):
+            with Broker(shards=2, settings=SETTINGS, name="groups") as broker:
+                members = []
+                began = time.monotonic()
+                make(broker, "t")
+                try:
+                    body(kind, strategy, broker, members)
+                finally:
+                    for member in members:
+                        member.kill()
+                say(f"       {kind} {strategy}: {time.monotonic() - began:.1f} s")
+
+
+def test_members_come_and_go():
+    def body(kind, strategy, broker, members):
+        fill(broker, "t", 0, 600)
+        members.append(Member(kind, broker, "g", "t", strategy))
+        until(lambda: len(seen(members)) >= 600 and members[0].commits > 0, 60, lambda: f"the first has {len(seen(members))}")
+        members.append(Member(kind, broker, "g", "t", strategy))
+        members.append(Member(kind, broker, "g", "t", strategy))
+        until(lambda: share_all(members), 60, "three share six partitions")
+        fill(broker, "t", 600, 600)
+        until(lambda: len(seen(members)) >= 1200, 60, "all of the second lot")
+        members[0].close()
+        until(lambda: share_all(members[1:]), 60, "two take over from the one that left")
+        fill(broker, "t", 1200, 600)
+        until(lambda: len(seen(members)) >= 1800, 60, "all of the third lot")
+        members[1].close()
+        members[2].close()
+        expect_exactly(members, 1800)
+    each_kind(body)
+
+
+def test_a_member_dies():
+    def body(kind, strategy, broker, members):
+        for _ in range(2):
+            members.append(Member(kind, broker, "g", "t", strategy))
+        until(lambda: share_all(members), 60, "both share the partitions")
+        fill(broker, "t", 0, 1200)
+        until(lambda: len(members[0].records) > 100, 60, "some are processed")
+        members[0].kill()
+        until(lambda: share_all(members[1:]), 60, "the other takes over once its session has ended")
+        fill(broker, "t", 1200, 600)
+        until(lambda: len(set(seen(members))) >= 1800, 60, "all records")
+        members[1].close()
+        expect_exactly(members, 1800, twice_at_most=200)
+    each_kind(body)
+
+
+def members_of(broker, group):
+    with wire.Conn(broker.host, broker.port) as conn:
+        return conn.describe_group(group)
+
+
+def test_the_broker_is_killed():
+    def body(kind, strategy, broker, members):
+        for _ in range(3):
+            members.append(Member(kind, broker, "g", "t", strategy))
+        until(lambda: share_all(members), 60, "three share the partitions")
+        total = 0
+        for turn in range(4):
+            before = members_of(broker, "g")
+            moves = [member.moves for member in members]
+            fill(broker, "t", total, 600)
+            total += 600
+            until(lambda: len(set(seen(members))) >= total - 300 + 60 * turn, 60, "some are processed")
+            broker.kill()
+            broker.start()
+            until(lambda: len(set(seen(members))) >= total, 60, "all that was produced before it died")
+            after = members_of(broker, "g")
+            equal(after, before, "state and members with their ids and assignments")
+            equal([member.moves for member in members], moves, "rebalances of the members")
+        for member in members:
+            member.close()
+        expect_exactly(members, total)
+    each_kind(body)
+
+
+def test_the_broker_is_killed_while_members_join():
+    def body(kind, strategy, broker, members):
+        fill(broker, "t", 0, 600)
+        for _ in range(3):
+            members.append(Member(kind, broker, "g", "t", strategy))
+            time.sleep(0.2)
+            broker.kill()
+            broker.start()
+        until(lambda: share_all(members) and len(set(seen(members))) >= 600, 90,
+              lambda: f"three share the partitions: {[m.owned for m in members]}")
+        fill(broker, "t", 600, 600)
+        until(lambda: len(set(seen(members))) >= 1200, 60, "all records")
+        for member in members:
+            member.close()
+        expect_exactly(members, 1200, twice_at_most=600)
+    each_kind(body)
+
+
+def test_a_static_member_comes_back_without_a_rebalance():
+    def body(kind, strategy, broker, members):
+        for i in range(2):
+            members.append(Member(kind, broker, "g", "t", strategy, f"instance-{i}"))
+        until(lambda: share_all(members), 60, "both share the partitions")
+        owned, moves = set(members[0].owned), members[1].moves
+        members[0].kill()
+        members.append(Member(kind, broker, "g", "t", strategy, "instance-0"))
+        until(lambda: members[2].owned == owned, 60, "the new one has what the old one had")
+        fill(broker, "t", 0, 600)
+        until(lambda: len(set(seen(members))) >= 600, 60, "all records")
+        equal(members[1].moves, moves, "the other one was not disturbed")
+        members[1].close()
+        members[2].close()
+        expect_exactly(members, 600)
+    each_kind(body)
+
+
+def test_kcat_resumes_where_it_committed():
+    with Broker(shards=2, settings={"group.initial.rebalance.delay.ms": 0}, name="groups") as broker:
+        kcat = harness.open_client("kcat", broker.bootstrap)
+        make(broker, "t")
+        for turn in range(3):
+            fill(broker, "t", 600 * turn, 600)
+            out = kcat.run("-G", "g", "-q", "-c", "600", "-f", "%p %o\n", "-X", "auto.offset.reset=earliest", "t").stdout.split(b"\n")[:-1]
+            got = sorted(tuple(int(word) for word in line.split()) for line in out)
+            equal(got, sorted((i % PARTITIONS, i // PARTITIONS) for i in range(600 * turn, 600 * turn + 600)), "the records of this turn")
+            broker.kill()
+            broker.start()
+
+
+# ---- Kafka's own tool ----
+
+
+def tool(broker, *args):
+    need("kafka")
+    with open(os.path.join(CLIENTS, "kafka.classpath"), encoding="utf-8") as file:
+        path = file.read().strip()
+    done = subprocess.run(["java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", path,
+                           "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", "--bootstrap-server", broker.bootstrap, *args],
+                          capture_output=True, text=True, timeout=120, check=False)
+    check(done.returncode == 0, lambda: f"kafka-consumer-groups {' '.join(args)}: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def rows(text, group="g"):
+    return [line.split() for line in text.splitlines() if line.split()[:1] == [group]]
+
+
+def test_kafkas_own_tool():
+    if "java" in SKIPPED:
+        raise Skip("java is left out")
+    with Broker(shards=2, settings=SETTINGS, name="groups") as broker:
+        make(broker, "t")
+        fill(broker, "t", 0, 600)
+        member = Member(kinds()[0], broker, "g", "t")
+        try:
+            until(lambda: len(member.records) >= 600 and member.commits > 0, 60, "all records")
+            equal(tool(broker, "--list").split(), ["g"], "--list")
+            equal(rows(tool(broker, "--list", "--state", "Stable")), [["g", "Stable"]], "--list --state")
+            fill(broker, "t", 600, 60)
+            until(lambda: len(member.records) >= 660, 60, "the rest")
+            described = rows(tool(broker, "--describe", "--group", "g"))
+            equal(sorted(row[1:6] for row in described), [["t", str(p), "110", "110", "0"] for p in range(PARTITIONS)], "--describe")
+            equal({row[7] for row in described}, {"/127.0.0.1"}, "hosts")
+            equal(rows(tool(broker, "--describe", "--group", "g", "--state"))[0][-2:], ["Stable", "1"], "--describe --state")
+            equal([row[-1] for row in rows(tool(broker, "--describe", "--group", "g", "--members"))], [str(PARTITIONS)], "--describe --members")
+        finally:
+            member.close()
+        equal(rows(tool(broker, "--describe", "--group", "g", "--state"))[0][-2:], ["Empty", "0"], "--describe --state of an empty one")
+        plan = rows(tool(broker, "--reset-offsets", "--group", "g", "--topic", "t", "--shift-by", "-10", "--dry-run"))
+        equal(sorted(row[2:] for row in plan), [[str(p), "100"] for p in range(PARTITIONS)], "--reset-offsets --dry-run")
+        equal({row[3] for row in rows(tool(broker, "--describe", "--group", "g"))}, {"110"}, "a dry run changes nothing")
+        tool(broker, "--reset-offsets", "--group", "g", "--topic", "t", "--to-earliest", "--execute")
+        broker.kill()
+        broker.start()
+        equal({row[3] for row in rows(tool(broker, "--describe", "--group", "g"))}, {"0"}, "--reset-offsets --execute")
+        tool(broker, "--delete-offsets", "--group", "g", "--topic", "t:1")
+        equal(len([r for r in rows(tool(broker, "--describe", "--group", "g")) if r[3] != "-"]), PARTITIONS - 1, "--delete-offsets")
+        tool(broker, "--delete", "--group", "g")
+        equal(tool(broker, "--list").split(), [], "--delete")
+
+
+if __name__ == "__main__":
+    sys.exit(harness.main(globals()))
