@@ -42,6 +42,16 @@ static void expect_only(const char *lines, const char *id)
     }
 }
 
+/* By these words of it: more than one breach may be in such a history. */
+static void expect_told(const char *lines, const char *id, const char *words)
+{
+    struct check_report report = judge(lines);
+    for (uint32_t i = 0; i < report.count && i < CHECK_BREACHES_MAX; i++) {
+        if (strcmp(report.breaches[i].id, id) == 0 && strstr(report.breaches[i].text, words) != NULL) { return; }
+    }
+    fail_msg("%s was not told: %s", id, words);
+}
+
 #define ID             " id=AAAAAAAAAAAAAAAAAAAAAQ"
 #define CREATED        "1 a1 0 invoke create topic=t count=1\n2 a1 0 ok create topic=t count=1\n"
 #define ASKED(op, seq) "10 p1 " op " invoke produce topic=t partition=0 acks=-1 idempotent=1 record=1.1." seq "\n"
@@ -110,6 +120,22 @@ static void an_acknowledged_record_at_another_offset_is_I1(void **state)
                 "I1");
 }
 
+static void another_record_where_one_was_acknowledged_is_I1(void **state)
+{
+    (void)state;
+    expect_only(CREATED ACKED("1", "0", "0")
+                    ASKED("2", "1") "12 p1 2 unknown produce topic=t partition=0 acks=-1 idempotent=1 "
+                                    "record=1.1.1\n" FINAL("30", "3", "1", "0") END("4", "1"),
+                "I1");
+}
+
+static void an_acknowledged_record_read_at_another_offset_too_is_I1(void **state)
+{
+    (void)state;
+    expect_told(CREATED ACKED("1", "0", "0") READ("20", "2", "0", "1") FINAL("30", "3", "0", "0") END("4", "1"), "I1",
+                "record 1.1.0 was acknowledged at offset 0 and is read at t-0 offset 1");
+}
+
 static void a_record_of_a_topic_deleted_later_may_be_gone(void **state)
 {
     (void)state;
@@ -143,6 +169,15 @@ static void a_hole_in_the_final_read_is_I8(void **state)
     (void)state;
     expect_only(CREATED ACKED("1", "0", "0") ACKED("2", "1", "2") FINAL("30", "3", "0", "0") FINAL("31", "4", "1", "2")
                     END("5", "3"),
+                "I8");
+}
+
+/* Of no session: nothing but the density of the whole tells it. */
+static void a_final_read_that_does_not_begin_at_0_is_I8(void **state)
+{
+    (void)state;
+    expect_only(CREATED ACKED("1", "0",
+                              "1") "30 v1 2 ok read topic=t partition=0 record=1.1.0 final=1 offset=1\n" END("3", "2"),
                 "I8");
 }
 
@@ -205,6 +240,14 @@ static void a_record_that_nobody_produced_is_I20(void **state)
 {
     (void)state;
     expect_only(CREATED FINAL("30", "1", "5", "0") END("2", "1"), "I20");
+}
+
+static void a_record_of_another_partition_is_I20(void **state)
+{
+    (void)state;
+    expect_told(CREATED ACKED("1", "0", "0") FINAL("30", "2", "0", "0")
+                    END("3", "1") "40 c1 4 ok read topic=t partition=1 record=1.1.0 session=5 offset=0\n",
+                "I20", "read at t-1 offset 0 the record 1.1.0, produced to t-0");
 }
 
 static void an_operation_without_an_end_is_I21(void **state)
@@ -319,10 +362,13 @@ int main(void)
         cmocka_unit_test(records_behind_the_start_of_a_topic_with_retention_may_not_go),
         cmocka_unit_test(records_of_a_topic_without_retention_may_not_go_from_the_front),
         cmocka_unit_test(an_acknowledged_record_at_another_offset_is_I1),
+        cmocka_unit_test(another_record_where_one_was_acknowledged_is_I1),
+        cmocka_unit_test(an_acknowledged_record_read_at_another_offset_too_is_I1),
         cmocka_unit_test(a_record_of_a_topic_deleted_later_may_be_gone),
         cmocka_unit_test(two_records_read_at_one_offset_are_I4),
         cmocka_unit_test(a_record_read_and_gone_is_I4),
         cmocka_unit_test(a_hole_in_the_final_read_is_I8),
+        cmocka_unit_test(a_final_read_that_does_not_begin_at_0_is_I8),
         cmocka_unit_test(a_reader_that_misses_an_offset_is_I8),
         cmocka_unit_test(two_acknowledgements_of_one_offset_are_I8),
         cmocka_unit_test(a_duplicate_of_an_idempotent_producer_is_I9),
@@ -330,6 +376,7 @@ int main(void)
         cmocka_unit_test(a_record_that_nobody_produced_is_I20),
         cmocka_unit_test(a_record_with_another_timestamp_is_I20),
         cmocka_unit_test(a_reader_that_begins_elsewhere_than_it_asked_is_I8),
+        cmocka_unit_test(a_record_of_another_partition_is_I20),
         cmocka_unit_test(an_operation_without_an_end_is_I21),
         cmocka_unit_test(a_failure_after_the_faults_is_I21),
         cmocka_unit_test(what_nobody_answers_may_be_lost_after_the_faults),

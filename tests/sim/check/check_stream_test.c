@@ -316,6 +316,82 @@ static void a_log_that_is_longer_after_recovery_is_I18(void **state)
     expect_only(f, "I18");
 }
 
+static void see_recovered(struct fixture *f, struct check_log log)
+{
+    log.id = part;
+    log.topic = base_slice_text("t");
+    check_stream_log(f->stream, &log, true);
+}
+
+/* A log of five records, all of them synced, and the power goes. */
+static struct fixture *given_crashed(void)
+{
+    struct fixture *f = given();
+    open_file(f, journal_file, "weir-journal/0000000000.wj");
+    synced(f, 0, 5, 1);
+    see_log(f, 5, 5);
+    check_stream_crash(f->stream, CHECK_POWER);
+    return f;
+}
+
+static void a_log_that_is_what_it_was_after_recovery_is_good(void **state)
+{
+    (void)state;
+    struct fixture *f = given_crashed();
+    see_recovered(f, (struct check_log){.offset_end = 5, .watermark = 5});
+    check_stream_recovered(f->stream);
+    expect_only(f, NULL);
+}
+
+static void a_log_that_is_shorter_after_recovery_is_I18(void **state)
+{
+    (void)state;
+    struct fixture *f = given_crashed();
+    see_recovered(f, (struct check_log){.offset_end = 4, .watermark = 4});
+    assert_true(f->report.count > 0); /* its watermark fell as well */
+    assert_string_equal(f->report.breaches[0].id, "I18");
+    done_with(f);
+}
+
+static void a_log_that_begins_elsewhere_after_recovery_is_I18(void **state)
+{
+    (void)state;
+    struct fixture *f = given_crashed();
+    see_recovered(f, (struct check_log){.offset_start = 1, .offset_end = 5, .watermark = 5});
+    expect_only(f, "I18");
+}
+
+static void a_log_recovered_past_its_watermark_is_I18(void **state)
+{
+    (void)state;
+    struct fixture *f = given();
+    open_file(f, journal_file, "weir-journal/0000000000.wj");
+    synced(f, 0, 5, 1);
+    see_log(f, 5, 6); /* one more is written, and not synced */
+    check_stream_crash(f->stream, CHECK_POWER);
+    see_recovered(f, (struct check_log){.offset_end = 6, .watermark = 5}); /* and kept, but not told to be there */
+    expect_only(f, "I18");
+}
+
+static void a_log_that_fails_while_no_disk_does_is_I18(void **state)
+{
+    (void)state;
+    struct fixture *f = given_crashed();
+    see_recovered(f, (struct check_log){.is_failed = true});
+    see_recovered(f, (struct check_log){.is_failed = true}); /* told once */
+    expect_only(f, "I18");
+}
+
+static void a_log_that_fails_with_its_disk_is_not_told(void **state)
+{
+    (void)state;
+    struct fixture *f = given_crashed();
+    uint64_t sync = sync_file(f, journal_file);
+    done(f, PORT_SYNC, journal_file, sync, PORT_IO, 0);
+    see_recovered(f, (struct check_log){.is_failed = true});
+    expect_only(f, NULL);
+}
+
 static void what_a_dead_process_left_unsynced_is_not_synced_by_reading_it(void **state)
 {
     (void)state;
@@ -402,6 +478,12 @@ int main(void)
         cmocka_unit_test(a_read_of_what_is_not_synced_is_I4),
         cmocka_unit_test(a_log_that_is_gone_after_recovery_is_I18),
         cmocka_unit_test(a_log_that_is_longer_after_recovery_is_I18),
+        cmocka_unit_test(a_log_that_is_what_it_was_after_recovery_is_good),
+        cmocka_unit_test(a_log_that_is_shorter_after_recovery_is_I18),
+        cmocka_unit_test(a_log_that_begins_elsewhere_after_recovery_is_I18),
+        cmocka_unit_test(a_log_recovered_past_its_watermark_is_I18),
+        cmocka_unit_test(a_log_that_fails_while_no_disk_does_is_I18),
+        cmocka_unit_test(a_log_that_fails_with_its_disk_is_not_told),
         cmocka_unit_test(what_a_dead_process_left_unsynced_is_not_synced_by_reading_it),
         cmocka_unit_test(what_was_synced_when_it_was_read_may_be_told_after_its_deletion),
         cmocka_unit_test(what_a_sync_of_the_segment_covered_is_synced_though_no_row_names_it),
