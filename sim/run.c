@@ -197,9 +197,29 @@ static void restart_failed(struct run *run)
 
 /* ---- the phases ---- */
 
+static uint32_t sleeper_of(const struct run *run)
+{
+    switch (run->config->plant.sleeper) {
+    case RUN_BROKER_SLEEPS: break;
+    case RUN_VERIFIER_SLEEPS: return run->actor_nodes[run->verifier];
+    case RUN_PRODUCER_SLEEPS:
+        for (uint32_t i = 0; i < run->actor_count; i++) {
+            if (run->specs[i].role == ACTOR_PRODUCER) { return run->actor_nodes[i]; }
+        }
+        break;
+    }
+    return run->cast.broker;
+}
+
+static void come_to(struct run *run, enum run_point point)
+{
+    if (run->config->plant.sleeps_at == point) { world_pause(run->world, sleeper_of(run), 24 * 3600 * WORLD_S); }
+}
+
 static bool drain(struct run *run)
 {
     world_calm(run->world);
+    come_to(run, RUN_AT_CALM);
     run->is_calm = true;
     run->node.refuse_ppm = 0;
     tell_actors(run, ACTOR_DRAIN);
@@ -221,6 +241,7 @@ static bool drain(struct run *run)
     note(run, "probe");
     tell_actors(run, ACTOR_PROBE);
     (void)world_run(run->world, world_now(run->world) + 100 * WORLD_MS); /* until all were told */
+    come_to(run, RUN_AT_PROBE);
     if (!run_until(run, nothing_is_outstanding, PROBE_MAX_NS)) {
         run__fail(run, "I21", "what is asked after the faults does not end");
         return false;
@@ -230,6 +251,7 @@ static bool drain(struct run *run)
 
 static bool close_actors(struct run *run)
 {
+    come_to(run, RUN_AT_CLOSE);
     tell_actors(run, ACTOR_CLOSE);
     (void)world_run(run->world, world_now(run->world) + 100 * WORLD_MS); /* until all were told */
     if (!run_until(run, actors_are_quiet, QUIET_MAX_NS)) {
@@ -253,6 +275,7 @@ static bool close_actors(struct run *run)
 
 static bool stop_broker(struct run *run)
 {
+    come_to(run, RUN_AT_STOP);
     world_stop(run->world, run->cast.broker);
     if (run_until(run, broker_is_stopped, START_MAX_NS)) { return true; }
     run__fail(run, "I21", "the broker does not stop: %s", broker_state_name(run->states[0]));
@@ -268,6 +291,7 @@ static bool restart(struct run *run)
     }
     (void)world_run(run->world, world_now(run->world) + 10 * WORLD_MS); /* is_broken looks */
     world_restart(run->world, run->cast.broker);
+    come_to(run, RUN_AT_START);
     if (run_until(run, broker_serves, START_MAX_NS)) { return true; }
     run__fail(run, "I21", "the broker does not start: %s", broker_state_name(run->states[0]));
     return false;
@@ -277,6 +301,7 @@ static bool verify(struct run *run)
 {
     note(run, "final");
     world_restart(run->world, run->actor_nodes[run->verifier]);
+    come_to(run, RUN_AT_VERIFY);
     if (run_until(run, verifier_is_finished, VERIFY_MAX_NS)) { return true; }
     run__fail(run, "I21", "the final reader does not get to the end of everything");
     return false;
@@ -385,8 +410,9 @@ void run__begin(struct run *run, const struct world_knobs *knobs)
     run->node.refuse_ppm = run->shape.refusals != 0 ? 600000 : 0;
     if (knobs->clock_heal_max_ns == 0) { node_forget_time(&run->node); }
     run__observe(run);
+    const struct world_machine *machine = config->plant.broker == NULL ? &node_machine : config->plant.broker;
     run->cast.broker =
-        world_add_node(run->world, &(struct world_node_spec){.machine = &node_machine,
+        world_add_node(run->world, &(struct world_node_spec){.machine = machine,
                                                              .context = &run->node,
                                                              .shard_count = (uint32_t)run->shape.shards,
                                                              .disk_count = 1,

@@ -31,6 +31,25 @@ struct run_set {
 
 enum run_mode { RUN_BY_SEED = 0, RUN_BROKER, RUN_LOG }; /* BY_SEED: the log mode for one seed in four */
 
+/* Where a test of what watches the run puts a node to sleep, for longer than anything may take. */
+enum run_point {
+    RUN_AT_NONE = 0,
+    RUN_AT_CALM,   /* faults have stopped */
+    RUN_AT_PROBE,  /* the probes have been asked for */
+    RUN_AT_CLOSE,  /* before the clients are told to go */
+    RUN_AT_STOP,   /* before the broker is told to stop */
+    RUN_AT_START,  /* it was started again */
+    RUN_AT_VERIFY, /* the final reader was started */
+    RUN_AT_POINT_COUNT
+};
+
+/* For tests of what watches a run: what goes wrong in it. All zero: nothing. */
+struct run_plant {
+    const struct world_machine *broker; /* instead of node_machine; its machines are brokers */
+    enum run_point sleeps_at;
+    enum run_sleeper { RUN_BROKER_SLEEPS = 0, RUN_PRODUCER_SLEEPS, RUN_VERIFIER_SLEEPS } sleeper;
+};
+
 struct run_config {
     uint64_t seed;
     struct run_set sets[RUN_SETS_MAX]; /* knobs of the world, or of the run (run_knob_is_known) */
@@ -38,6 +57,7 @@ struct run_config {
     enum run_mode mode;
     FILE *trace;   /* NULL: none */
     FILE *history; /* NULL: none */
+    struct run_plant plant;
 };
 
 enum run_branch { /* what a start or an end met: the broker's recovery */
