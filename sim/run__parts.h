@@ -69,6 +69,8 @@ struct run {
     bool is_checkpointing; /* one is being written into checkpoint_file */
     struct port_file checkpoint_file;
     uint64_t broker_events;
+    uint32_t alarms_in_row[WORLD_SHARDS_MAX]; /* nothing but alarms, each soon after the one before */
+    uint64_t alarm_last_ns[WORLD_SHARDS_MAX]; /* by the node's clock */
 };
 
 /* Calls `body`; a failed CHECK of the core ends it early, as a failure of the run. */

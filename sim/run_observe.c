@@ -4,6 +4,8 @@
  */
 #include "run__parts.h"
 
+#include <inttypes.h>
+
 #define PLOG_ROOM    UINT64_C(0x50) /* the top byte of their tokens */
 #define JOURNAL_ROOM UINT64_C(0x4a)
 
@@ -24,6 +26,21 @@ static void note_event(struct run *run, uint32_t shard, const struct port_event 
     if (event->done.effect == PORT_SYNC && room == JOURNAL_ROOM) { run__reached(run, RUN_STATE_JOURNALLED); }
 }
 
+#define ALARMS_IN_ROW_MAX 1000
+#define ALARM_SOON_NS     WORLD_MS
+
+/* A deadline that has come and is not taken away is an alarm again and again: the shard loops. */
+static void note_alarm(struct run *run, uint32_t shard, const struct port_event *event)
+{
+    bool is_alarm = event->kind == PORT_EVENT_ALARM;
+    bool is_soon = event->now_ns - run->alarm_last_ns[shard] < ALARM_SOON_NS;
+    run->alarms_in_row[shard] = is_alarm && is_soon ? run->alarms_in_row[shard] + 1 : 0;
+    if (is_alarm) { run->alarm_last_ns[shard] = event->now_ns; }
+    if (run->alarms_in_row[shard] < ALARMS_IN_ROW_MAX) { return; }
+    run__fail(run, "I21", "shard %" PRIu32 " was given %d alarms and nothing else within a moment", shard,
+              ALARMS_IN_ROW_MAX);
+}
+
 static void on_event(void *context, uint32_t node, uint32_t shard, const struct port_event *event,
                      struct base_slice payload, const void *machine)
 {
@@ -32,6 +49,7 @@ static void on_event(void *context, uint32_t node, uint32_t shard, const struct 
     if (node != run->cast.broker) { return; }
     run->broker_events += 1;
     note_event(run, shard, event);
+    note_alarm(run, shard, event);
     check_stream_event(run->stream, shard, event, payload);
 }
 
@@ -212,6 +230,8 @@ static void on_boot(void *context, uint32_t node)
     for (uint32_t i = 0; i < WORLD_SHARDS_MAX; i++) {
         run->states[i] = BROKER_BOOT;
         run->is_ready[i] = run->has_looked[i] = false;
+        run->alarms_in_row[i] = 0;
+        run->alarm_last_ns[i] = 0;
     }
     run->is_recovered = false;
     run->result->starts += 1;

@@ -237,8 +237,10 @@ void journal_turn(struct journal *journal, const struct port_event *event, struc
 
 uint64_t journal_next_alarm_ns(const struct journal *journal)
 {
-    bool is_retrying = journal->files.is_short && journal->files.is_urgent && !journal__is_failed(journal);
-    uint64_t at_ns = is_retrying ? journal->files.retry_ns : UINT64_MAX;
+    const struct journal__files *files = &journal->files;
+    bool is_retrying = files->is_short && files->is_urgent && !journal__is_failed(journal);
+    /* One that has come is under way, or waits for a completion: left in the past it would come again and again. */
+    uint64_t at_ns = is_retrying && files->retry_ns > journal->now_ns ? files->retry_ns : UINT64_MAX;
     return base_min_u64(base_min_u64(at_ns, journal__reserve_retry_ns(journal)), journal__group_retry_ns(journal));
 }
 

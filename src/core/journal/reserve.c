@@ -26,11 +26,13 @@ bool journal__reserve_is_busy(const struct journal *journal)
     return stage != JOURNAL__RESERVE_GONE && stage != JOURNAL__RESERVE_HELD;
 }
 
+/* Only while it is to come: once it has, what still keeps the file from being made (no slot, a file that comes first) has an event
+ * or an alarm of its own. An alarm left in the past would be given again and again. */
 uint64_t journal__reserve_retry_ns(const struct journal *journal)
 {
-    bool is_wanted = journal->reserve.stage == JOURNAL__RESERVE_GONE && journal->state == JOURNAL__READY;
-    return is_wanted && !journal->wants_stop && journal->config.reserve_bytes_max > 0 ? journal->reserve.retry_ns
-                                                                                      : UINT64_MAX;
+    bool is_gone = journal->reserve.stage == JOURNAL__RESERVE_GONE && journal->state == JOURNAL__READY;
+    bool is_wanted = is_gone && !journal->wants_stop && journal->config.reserve_bytes_max > 0;
+    return is_wanted && journal->reserve.retry_ns > journal->now_ns ? journal->reserve.retry_ns : UINT64_MAX;
 }
 
 void journal__reserve_release(struct journal *journal)

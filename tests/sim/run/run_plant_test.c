@@ -1,0 +1,165 @@
+/* run_plant_test.c: what watches a whole run meets what it is there for: a node that sleeps, a broker that is restless, that asks
+ * what it may not, that leaves things open or fails a CHECK; and tells it by the invariant's id.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "broker/broker.h"
+#include "node.h"
+#include "run.h"
+
+/* With a slow network something is always under way, and the load is not over when the faults stop. */
+enum pace { FAST_MS = 1, SLOW_MS = 500 };
+
+static struct run_result run_with(const struct run_plant *plant, enum pace pace)
+{
+    int64_t net_delay_ns = (int64_t)pace * (int64_t)WORLD_MS;
+    struct run_config config = {.seed = 1,
+                                .sets = {{"crashes", 0},
+                                         {"state_crashes", 0},
+                                         {"clean_stop", 1},
+                                         {"records", 1000},
+                                         {"net_delay_min_ns", net_delay_ns},
+                                         {"net_delay_max_ns", net_delay_ns}},
+                                .set_count = 6,
+                                .plant = *plant};
+    struct run_result result;
+    run_seed(&config, &result);
+    return result;
+}
+
+static void expect_told(const struct run_plant *plant, enum pace pace, const char *id, const char *words)
+{
+    struct run_result result = run_with(plant, pace);
+    if (result.is_ok) { fail_msg("nothing was told: %s", words); }
+    if (strcmp(result.id, id) != 0 || strstr(result.text, words) == NULL) {
+        fail_msg("%s: %s, instead of %s: %s", result.id, result.text, id, words);
+    }
+}
+
+static void without_a_plant_nothing_is_told(void **state)
+{
+    (void)state;
+    static const enum pace paces[] = {FAST_MS, SLOW_MS};
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(paces); i++) {
+        struct run_result result = run_with(&(struct run_plant){.sleeps_at = RUN_AT_NONE}, paces[i]);
+        if (!result.is_ok) { fail_msg("%s: %s", result.id, result.text); }
+        assert_true(result.acknowledged > 0);
+    }
+}
+
+static void a_node_that_sleeps_is_told(void **state)
+{
+    (void)state;
+    static const struct {
+        enum run_point point;
+        enum run_sleeper sleeper;
+        enum pace pace;
+        const char *id, *words;
+    } rows[] = {
+        {RUN_AT_CALM, RUN_PRODUCER_SLEEPS, SLOW_MS, "I21", "never end"},
+        {RUN_AT_PROBE, RUN_PRODUCER_SLEEPS, SLOW_MS, "I21", "what is asked after the faults does not end"},
+        {RUN_AT_CLOSE, RUN_PRODUCER_SLEEPS, FAST_MS, "I21", "the clients' connections do not end"},
+        {RUN_AT_CLOSE, RUN_BROKER_SLEEPS, FAST_MS, "I25", "does not come to rest"},
+        {RUN_AT_STOP, RUN_BROKER_SLEEPS, FAST_MS, "I21", "the broker does not stop"},
+        {RUN_AT_START, RUN_BROKER_SLEEPS, FAST_MS, "I21", "the broker does not start"},
+        {RUN_AT_VERIFY, RUN_VERIFIER_SLEEPS, FAST_MS, "I21", "the final reader does not get to the end"},
+    };
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(rows); i++) {
+        struct run_plant plant = {.sleeps_at = rows[i].point, .sleeper = rows[i].sleeper};
+        expect_told(&plant, rows[i].pace, rows[i].id, rows[i].words);
+    }
+}
+
+/* ---- brokers with a mistake between them and the world ---- */
+
+static void *create(void *context, const struct world_boot *boot) { return node_machine.create(context, boot); }
+
+/* Drops what it asks of that kind. */
+static void step_without(void *machine, const struct port_event *event, struct port_out *out,
+                         enum port_effect_kind kind)
+{
+    broker_step(machine, event, out);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < out->effect_count; i++) {
+        if (out->effects[i].kind != kind) { out->effects[kept++] = out->effects[i]; }
+    }
+    out->effect_count = kept;
+}
+
+static void never_ready(void *machine, const struct port_event *event, struct port_out *out)
+{
+    step_without(machine, event, out, PORT_READY);
+}
+
+/* Files are left open: it waits for their closes. */
+static void leaving_files_open(void *machine, const struct port_event *event, struct port_out *out)
+{
+    step_without(machine, event, out, PORT_CLOSE_FILE);
+}
+
+/* A deadline in the past that nothing takes away. */
+static void looping(void *machine, const struct port_event *event, struct port_out *out)
+{
+    broker_step(machine, event, out);
+    port_alarm(out, event->now_ns);
+}
+
+static void restless(void *machine, const struct port_event *event, struct port_out *out)
+{
+    broker_step(machine, event, out);
+    port_alarm(out, event->now_ns + 100 * WORLD_MS);
+}
+
+/* Asks for a sync of a file that is not open, and keeps the answer from the broker. */
+static void asking_for_what_is_not_open(void *machine, const struct port_event *event, struct port_out *out)
+{
+    static const uint64_t token = 77;
+    struct port_event passed = *event;
+    if (event->kind == PORT_EVENT_DONE && event->done.token == token) { passed.kind = PORT_EVENT_TURN; }
+    broker_step(machine, &passed, out);
+    if (event->kind != PORT_EVENT_START || port_out_room(out) == 0) { return; }
+    port_emit(out, PORT_SYNC, token)->file = (struct port_file){.slot = 4000, .generation = 1};
+}
+
+static void failing_a_check(void *machine, const struct port_event *event, struct port_out *out)
+{
+    broker_step(machine, event, out);
+    CHECK(event->kind != PORT_EVENT_STOP);
+}
+
+static void a_broker_with_a_mistake_is_told(void **state)
+{
+    (void)state;
+    static const struct {
+        void (*step)(void *machine, const struct port_event *event, struct port_out *out);
+        const char *id, *words;
+    } rows[] = {
+        {never_ready, "I21", "the broker does not come back"},
+        {leaving_files_open, "I25", "does not come to rest"},
+        {looping, "I21", "alarms and nothing else"},
+        {restless, "I21", "events in 3 s while a fetch was parked"},
+        {asking_for_what_is_not_open, "I24", "names file 4000.1, which is not open"},
+        {failing_a_check, "CHECK", "event->kind != PORT_EVENT_STOP"},
+    };
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(rows); i++) {
+        struct world_machine machine = {.create = create, .step = rows[i].step};
+        expect_told(&(struct run_plant){.broker = &machine}, FAST_MS, rows[i].id, rows[i].words);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_a_plant_nothing_is_told),
+        cmocka_unit_test(a_node_that_sleeps_is_told),
+        cmocka_unit_test(a_broker_with_a_mistake_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
