@@ -58,7 +58,7 @@ def main():
             if run.returncode != 2 or words not in run.stderr:
                 failed.append(f"{text!r}: exit code {run.returncode}, {run.stderr!r}")
         # the simulator's own, by the same way
-        run = subprocess.run([PROGRAM, "--seed", "1", "--history", path], stdout=subprocess.DEVNULL, check=False)
+        run = subprocess.run([PROGRAM, "--broker", "--seed", "1", "--history", path], stdout=subprocess.DEVNULL, check=False)
         told = subprocess.run([PROGRAM, "--judge", path, path], stdout=subprocess.PIPE, text=True, check=False)
         if told.returncode != run.returncode or told.stdout.count(" broken=0\n") != 2:
             failed.append(f"a run's own history: {told.stdout}")

@@ -19,6 +19,7 @@ static uint64_t seed;
 static struct run_result run_with(int64_t flip_effect, enum world_flip flip, FILE *trace)
 {
     struct run_config config = {.seed = seed,
+                                .mode = RUN_BROKER,
                                 .sets = {{"shards", 2}, {"flip_effect", flip_effect}, {"flip", (int64_t)flip}},
                                 .set_count = 3,
                                 .trace = trace};

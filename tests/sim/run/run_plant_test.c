@@ -21,6 +21,7 @@ static struct run_result run_with(uint64_t seed, const struct run_plant *plant, 
 {
     int64_t net_delay_ns = (int64_t)pace * (int64_t)WORLD_MS;
     struct run_config config = {.seed = seed,
+                                .mode = RUN_BROKER,
                                 .sets = {{"crashes", 0},
                                          {"state_crashes", 0},
                                          {"clean_stop", 1},
