@@ -6,8 +6,10 @@ import base64
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import harness
@@ -171,6 +173,48 @@ def test_one_directory_one_broker():
         code, _, err = weir("serve", "--data-dir", broker.data, "--set", "listeners=PLAINTEXT://127.0.0.1:0", "--set", "weir.http.listener=")
         equal(code, 1, "exit code of a second broker")
         check(str(broker.pid) in err, f"it names the first: {err!r}")
+
+
+def test_an_address_in_use_is_named():
+    with Broker(name="first") as first, tempfile.TemporaryDirectory() as other:
+        code, _, err = weir("serve", "--data-dir", other, "--set", f"listeners=PLAINTEXT://127.0.0.1:{first.port}", "--set", "weir.http.listener=")
+        equal(code, 1, "exit code without an address")
+        check(f"127.0.0.1 port {first.port}" in err and "in use" in err, f"it names the address: {err!r}")
+
+
+def test_an_empty_directory_name_is_refused():
+    code, _, err = weir("serve", "--data-dir", "")
+    equal(code, 2, "exit code")
+    check("--data-dir" in err, f"it says what is wrong: {err!r}")
+
+
+def test_a_stop_is_told_and_a_second_signal_is_no_clean_stop():
+    with Broker(name="stop") as broker:
+        broker.stop()
+        check("INFO app stopped" in broker.log().splitlines()[-1], f"the last line of a clean stop: {broker.log_tail(2)}")
+        broker.start()
+        os.kill(broker.pid, signal.SIGSTOP)  # both are there before it looks
+        os.kill(broker.pid, signal.SIGTERM)
+        os.kill(broker.pid, signal.SIGINT)
+        os.kill(broker.pid, signal.SIGCONT)
+        equal(broker.process.wait(30), 1, "the exit code after a second signal")
+        check("second signal" in broker.log(), "it says so")
+        broker.process = None
+
+
+def test_produce_tells_what_it_did_when_the_broker_goes():
+    with Broker(name="gone") as broker:
+        command = [harness.WEIR, "produce", "t", "--bootstrap", f"{broker.host}:{broker.port}"]
+        client = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        client.stdin.write("one\n")
+        client.stdin.flush()
+        until(lambda: weir("consume", "t", "--exit", "--bootstrap", f"{broker.host}:{broker.port}")[1] == "one\n", 20, "the record is there")
+        broker.kill()
+        client.stdin.write("two\n")
+        client.stdin.flush()
+        _, err = client.communicate(timeout=100)
+        equal(client.returncode, 1, f"exit code: {err}")
+        check("1 records produced" in err, f"a summary: {err!r}")
 
 
 def test_help():

@@ -487,12 +487,14 @@ struct plog_log_config metadata_log_config(void);
 void start_begin(struct broker *broker, struct port_out *out);
 void start_message(struct broker *broker, const struct port_message *message, struct port_out *out);
 bool start_poll(struct broker *broker, struct port_out *out); /* shard 0: journal, controller */
+void start_listening(struct broker *broker, uint32_t listener, enum port_rc rc, uint16_t port, struct port_out *out);
+void start_drained_if_done(struct broker *broker, struct port_out *out);
+void stop_begin(struct broker *broker, struct port_out *out);
+
+/* broker__image.c */
 uint64_t start_next_alarm_ns(const struct broker *broker);
 bool apply_poll(struct broker *broker, struct port_out *out);
 void metadata_written(struct broker *broker, enum plog_result result, struct port_out *out);
 void metadata_read(struct broker *broker, const struct plog_out *answer, struct port_out *out);
-void start_listening(struct broker *broker, uint32_t listener, enum port_rc rc, uint16_t port, struct port_out *out);
-void start_drained_if_done(struct broker *broker, struct port_out *out);
-void stop_begin(struct broker *broker, struct port_out *out);
 
 #endif

@@ -133,7 +133,9 @@ void request_starve(struct broker *broker, struct request *request, enum request
     request->retry = retry;
     if (request->starves_until_ns == 0) { request->starves_until_ns = base_deadline_ns(broker->now_ns, STARVE_MAX_NS); }
     base_list_push_back(&broker->starved, &request->link);
-    broker->starved_retry_ns = base_deadline_ns(broker->now_ns, RETRY_NS);
+    if (broker->starved_retry_ns <= broker->now_ns) { /* who waits already is not put off by who comes */
+        broker->starved_retry_ns = base_deadline_ns(broker->now_ns, RETRY_NS);
+    }
 }
 
 static void free_request(struct broker *broker, struct request *request, struct port_out *out)

@@ -50,7 +50,7 @@ enum message_kind {
     MSG_RECOVERY_END, /* -> MSG_RECOVERED */
     MSG_RECOVERED,
     MSG_SERVE,   /* 0..: the ports bound by shard 0, 12: logs that the metadata does not know stay (1) -> MSG_SERVING */
-    MSG_SERVING, /* 0: port_rc */
+    MSG_SERVING, /* 0: port_rc, 1: which listener could not be had */
     /* checkpoint */
     MSG_CHECKPOINT, /* to every back -> any number of MSG_STATE, then MSG_STATES_END */
     MSG_STATE,      /* lent: a state -> MSG_STATE_TAKEN */

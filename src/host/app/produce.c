@@ -56,6 +56,7 @@ struct produce {
     uint32_t chunk_count;
     bool is_at_end; /* of the input */
     bool is_stopped;
+    bool is_summed;
     uint64_t lines;
     uint64_t acked;
     uint64_t failed;
@@ -205,12 +206,18 @@ static bool send_line(struct app_command *command, struct base_slice line)
 
 static void summary(struct app_command *command)
 {
-    const struct produce *own = command->own;
+    struct produce *own = command->own;
+    own->is_summed = true;
+    uint64_t unknown = own->lines - own->acked - own->failed; /* nobody has answered */
     uint64_t took_ns = command->now_ns - own->began_ns;
     double seconds = (double)(took_ns == 0 ? 1 : took_ns) / 1e9;
     if (command->is_json) {
-        printf("{\"records\":%llu,\"failed\":%llu,\"bytes\":%llu,\"seconds\":%.3f}\n", (unsigned long long)own->acked,
-               (unsigned long long)own->failed, (unsigned long long)own->bytes, seconds);
+        printf("{\"records\":%llu,\"failed\":%llu,\"unknown\":%llu,\"bytes\":%llu,\"seconds\":%.3f}\n",
+               (unsigned long long)own->acked, (unsigned long long)own->failed, (unsigned long long)unknown,
+               (unsigned long long)own->bytes, seconds);
+    }
+    if (unknown > 0) {
+        fprintf(stderr, "%llu records may or may not have been written\n", (unsigned long long)unknown);
     }
     fprintf(stderr, "%llu records produced, %llu failed, %.3f s, %.0f records/s, %.2f MB/s\n",
             (unsigned long long)own->acked, (unsigned long long)own->failed, seconds, (double)own->acked / seconds,
@@ -369,5 +376,9 @@ int app_produce(struct app_args *args)
     if (own->topic[0] == '\0' || strlen(own->topic) > CLIENT_TOPIC_NAME_MAX) {
         return app_usage("produce", "the topic's name is empty or too long");
     }
-    return app_command_run(&own->command);
+    code = app_command_run(&own->command);
+    if (!own->is_summed && own->lines > 0) {
+        summary(&own->command);
+    } /* the broker is gone: what was sent is told all the same */
+    return code;
 }

@@ -34,7 +34,7 @@ static const char usage[] =
     "  --data-dir DIR     the same as --set log.dirs=DIR\n"
     "\n"
     "Prints one line that begins with 'ready' once it accepts connections; its log goes to standard error.\n"
-    "SIGTERM and SIGINT stop it cleanly; a second one stops it at once.\n";
+    "SIGTERM and SIGINT stop it cleanly; a second one stops it at once, with exit code 1.\n";
 
 struct serve {
     struct settings settings;
@@ -66,7 +66,12 @@ static void on_signal(int number)
 {
     (void)number;
     signal_count += 1;
-    if (signal_count > 1) { _exit(APP_DONE); }
+    if (signal_count > 1) {
+        static const char words[] = "error: stopped at once by a second signal: what was in flight is not answered\n";
+        ssize_t written = write(STDERR_FILENO, words, sizeof words - 1);
+        (void)written; /* nowhere left to report to */
+        _exit(APP_FAILED);
+    }
     (void)alarm(signal_patience_s); /* there was none before */
     if (signal_host != NULL) { host_stop(signal_host); }
 }
@@ -100,6 +105,7 @@ static int gather(struct app_args *args, struct base_arena *arena, struct settin
         } else if (app_take_option(args, "--set", &value)) {
             rc = settings_add_assignment(list, base_slice_text(value), &why);
         } else if (app_take_option(args, "--data-dir", &value)) {
+            if (value[0] == '\0') { return app_usage("serve", "--data-dir is empty: it should name a directory"); }
             rc =
                 settings_add(list, SETTINGS_COMMAND_LINE, 0, base_slice_text("log.dirs"), base_slice_text(value), &why);
         } else {
@@ -359,6 +365,7 @@ static int run(struct serve *serve)
     }
     if (signal_count == 0) { return app_error(NULL, "the broker stopped by itself; its log says why"); }
     if (is_failed) { return app_error(NULL, "a log directory had failed; its log says why"); }
+    app_log_own(&serve->log, PORT_INFO, "stopped");
     return APP_DONE;
 }
 

@@ -1,0 +1,303 @@
+/* broker__disk.c: the journal's side of shard 0: entries, checkpoints, recovery, and what happens when the disk fails or is full.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "broker__node.h"
+
+/* ---- the journal -------------------------------------------------------------------------------------------------------------- */
+
+/* False: no room in the journal now. */
+MUST_USE
+static bool journal_now(struct broker *broker, const struct port_message *message, struct port_out *out)
+{
+    uint32_t index = base_pool_take(&broker->journal_ops);
+    struct plog_run run;
+    get_run(message, &run);
+    struct journal_entry entry = {.kind = (uint8_t)run.change,
+                                  .has_bytes = message->lent != NULL,
+                                  .id = run.id,
+                                  .segment_base = run.segment_base,
+                                  .position_bytes = run.position_bytes,
+                                  .offset_base = run.offset_base,
+                                  .offset_end = run.offset_end,
+                                  .leader_epoch = run.leader_epoch,
+                                  .crc = run.crc,
+                                  .cuts = run.cuts,
+                                  .size_bytes = run.size_bytes};
+    if (index == BASE_POOL_NONE) { return false; }
+    struct journal_op *op = base_pool_at(&broker->journal_ops, index);
+    *op = (struct journal_op){.shard = message->from, .run_token = message->words[9]};
+    if (journal_append(broker->journal, &entry, message->lent, (uint32_t)message->words[10], (uint64_t)index + 1,
+                       out) == BASE_OK) {
+        return true;
+    }
+    base_pool_give(&broker->journal_ops, index);
+    return false;
+}
+
+void disk_on_journal(struct broker *broker, const struct port_message *message, struct port_out *out)
+{
+    broker->has_entries_since_checkpoint = true;
+    /* In order: nothing overtakes what already waits. */
+    if (ring_count(&broker->journal_waiting) > 0 || !journal_now(broker, message, out)) {
+        ring_push(&broker->journal_waiting, message);
+    }
+}
+
+static void on_journal_synced(struct broker *broker, const struct journal_out *item, struct port_out *out)
+{
+    uint32_t index = (uint32_t)(item->token - 1);
+    struct journal_op op = *(struct journal_op *)base_pool_at(&broker->journal_ops, index);
+    base_pool_give(&broker->journal_ops, index);
+    struct port_message answer;
+    message_begin(&answer, op.shard, MSG_JOURNALLED);
+    answer.words[0] = op.run_token;
+    answer.words[1] = (uint64_t)item->result;
+    message_send(broker, &answer, out);
+    /* The first in line stays first when the room that came back is too little for it. */
+    struct port_message waiting;
+    while (ring_count(&broker->journal_waiting) > 0 && journal_now(broker, ring_first(&broker->journal_waiting), out)) {
+        bool was_there = ring_pop(&broker->journal_waiting, &waiting);
+        CHECK(was_there);
+    }
+}
+
+static void give_state(struct broker *broker, const struct journal_out *item, struct port_out *out)
+{
+    broker->states_given += 1;
+    struct base_part id;
+    if (plog_state_id(item->bytes, &id) != BASE_OK) {
+        log_words(out, PORT_ERROR, "a partition's state in the checkpoint can't be read; every partition is suspect",
+                  "");
+        node_to_every_shard(broker, MSG_DAMAGE, out);
+        journal_taken(broker->journal, out);
+        return;
+    }
+    struct port_message message;
+    message_begin(&message, shard_of(broker, id), MSG_RESTORE);
+    message.lent = unconst(item->bytes.at);
+    message.lent_bytes = item->bytes.size_bytes;
+    message_send(broker, &message, out);
+}
+
+static void give_entry(struct broker *broker, const struct journal_out *item, struct port_out *out)
+{
+    broker->entries_given += 1;
+    const struct journal_entry *entry = &item->entry;
+    struct plog_run run = {.change = (enum plog_change_kind)entry->kind,
+                           .id = entry->id,
+                           .segment_base = entry->segment_base,
+                           .position_bytes = entry->position_bytes,
+                           .offset_base = entry->offset_base,
+                           .offset_end = entry->offset_end,
+                           .leader_epoch = entry->leader_epoch,
+                           .crc = entry->crc,
+                           .cuts = entry->cuts,
+                           .size_bytes = entry->size_bytes};
+    struct port_message message;
+    message_begin(&message, shard_of(broker, entry->id), MSG_REPLAY);
+    put_run(&message, &run);
+    /* Bytes that went bad in the journal may still be whole in the segment: it is checked there. */
+    bool has_bytes = entry->has_bytes && !item->is_damaged;
+    message.lent = has_bytes ? unconst(item->bytes.at) : NULL;
+    message.lent_bytes = has_bytes ? item->bytes.size_bytes : 0;
+    message_send(broker, &message, out);
+}
+
+/* What the journal holds and a segment could not take would be forgotten by the next checkpoint. */
+void disk_on_taken(struct broker *broker, enum plog_result result, struct port_out *out)
+{
+    bool is_lost = result != PLOG_OK && result != PLOG_DAMAGED;
+    if (is_lost && !broker->is_giving_up) {
+        node_give_up(broker,
+                     result == PLOG_NO_SPACE
+                         ? "the disk is full: what the journal holds finds no room; make room, then start again"
+                         : "what the journal holds can't be written to its partition; see to the disk, then "
+                           "start again",
+                     "", out);
+    }
+    journal_taken(broker->journal, out);
+}
+
+static void on_damage(struct broker *broker, const struct journal_out *item, struct port_out *out)
+{
+    struct base_text text;
+    port_log_begin(out, &text);
+    base_text_add(&text, "damage below the synced line of the journal, at byte ");
+    base_text_add_i64(&text, (int64_t)item->position_bytes);
+    base_text_add(&text, item->has_id ? ", of one partition" : ", of any partition");
+    port_log_end(out, PORT_ERROR, "journal", &text);
+    struct port_message message;
+    message_begin(&message, 0, MSG_DAMAGE);
+    if (item->has_id) {
+        put_part(&message, 0, item->entry.id);
+        message.to = (uint16_t)shard_of(broker, item->entry.id);
+        message_send(broker, &message, out);
+        return;
+    }
+    message_to_all(broker, &message, out);
+}
+
+/* The checkpoint that is being written will never have all states: it ends, and does not count. */
+static void checkpoint_abandon(struct broker *broker, struct port_out *out)
+{
+    if (!broker->is_checkpointing || broker->states_due == 0) { return; }
+    broker->states_due = 0;
+    struct port_message waiting;
+    while (ring_pop(&broker->states_waiting, &waiting)) { node_to_shard(broker, waiting.from, MSG_STATE_TAKEN, out); }
+    journal_checkpoint_end(broker->journal, false, out); /* the journal has failed: it keeps the one before */
+}
+
+void disk_on_failed(struct broker *broker, struct port_out *out)
+{
+    if (broker->is_disk_failed) { return; }
+    broker->is_disk_failed = true;
+    log_words(out, PORT_ERROR,
+              "a write or sync of the log directory failed: it is off line until a restart; reads of it fail too", "");
+    journal_fail(broker->journal, PORT_IO, out);
+    node_to_every_shard(broker, MSG_DISK_FAILED, out);
+    checkpoint_abandon(broker, out);
+}
+
+/* While fronts drain, too: appends that are held until the journal has room would else never be answered. */
+static bool may_checkpoint(const struct broker *broker)
+{
+    if (broker->is_giving_up) { return false; }
+    return broker->state == BROKER_LOADING || broker->state == BROKER_SERVING || broker->state == BROKER_DRAINING;
+}
+
+static void checkpoint_begin(struct broker *broker, struct port_out *out)
+{
+    if (broker->is_checkpointing || broker->is_disk_failed) { return; }
+    if (!journal_checkpoint_begin(broker->journal, out)) { return; }
+    broker->is_checkpointing = true;
+    broker->has_entries_since_checkpoint = false;
+    broker->states_due = broker->config.shards;
+    node_to_every_shard(broker, MSG_CHECKPOINT, out);
+}
+
+void disk_checkpoint(struct broker *broker, struct port_out *out)
+{
+    if (may_checkpoint(broker)) { checkpoint_begin(broker, out); }
+}
+
+void disk_stop(struct broker *broker, struct port_out *out)
+{
+    bool is_running = broker->is_checkpointing && !broker->is_disk_failed;
+    if (!is_running && (broker->is_disk_failed || broker->is_giving_up)) {
+        node_close_backs(broker, out);
+        return;
+    }
+    node_move_to(broker, BROKER_CHECKPOINTING);
+    broker->is_last_checkpoint = false;
+    if (is_running) { return; } /* that one first: see on_checkpointed */
+    broker->is_last_checkpoint = true;
+    checkpoint_begin(broker, out);
+    if (!broker->is_checkpointing) { node_close_backs(broker, out); }
+}
+
+static void on_checkpointed(struct broker *broker, const struct journal_out *item, struct port_out *out)
+{
+    broker->is_checkpointing = false;
+    if (item->result != PORT_OK) { log_words(out, PORT_ERROR, "a checkpoint failed: ", port_rc_name(item->result)); }
+    if (item->result == PORT_OK && broker->state != BROKER_CHECKPOINTING) {
+        node_to_every_shard(broker, MSG_CHECKPOINTED, out);
+    }
+    if (broker->state != BROKER_CHECKPOINTING) { return; }
+    /* What came while it was written (a deletion that a back had yet to do) would make the stop unclean: once more. */
+    bool is_behind = item->result == PORT_OK && broker->has_entries_since_checkpoint;
+    bool is_enough = broker->is_last_checkpoint && !is_behind;
+    if (is_enough || broker->is_disk_failed || broker->is_giving_up) {
+        node_close_backs(broker, out);
+        return;
+    }
+    broker->is_last_checkpoint = true;
+    checkpoint_begin(broker, out);
+    if (!broker->is_checkpointing) { node_close_backs(broker, out); }
+}
+
+void disk_add_state(struct broker *broker, const struct port_message *message, struct port_out *out)
+{
+    if (broker->states_due == 0) { /* abandoned meanwhile */
+        node_to_shard(broker, message->from, MSG_STATE_TAKEN, out);
+        return;
+    }
+    struct base_slice state = base_slice_of(message->lent, (size_t)message->lent_bytes);
+    if (journal_checkpoint_add(broker->journal, state, (uint64_t)message->from + 1, out) != BASE_OK) {
+        ring_push(&broker->states_waiting, message); /* one a shard at most */
+    }
+}
+
+static void on_state_written(struct broker *broker, uint64_t token, struct port_out *out)
+{
+    node_to_shard(broker, (uint32_t)(token - 1), MSG_STATE_TAKEN, out);
+    struct port_message waiting;
+    if (ring_pop(&broker->states_waiting, &waiting)) { disk_add_state(broker, &waiting, out); }
+}
+
+static void on_replayed(struct broker *broker, const struct journal_out *item, struct port_out *out)
+{
+    if (item->result != PORT_OK) {
+        node_give_up(broker, "the journal can't be read: ", port_rc_name(item->result), out);
+        return;
+    }
+    struct base_text text;
+    port_log_begin(out, &text);
+    base_text_add(&text, "journal read: states=");
+    base_text_add_i64(&text, (int64_t)broker->states_given);
+    base_text_add(&text, " entries=");
+    base_text_add_i64(&text, (int64_t)broker->entries_given);
+    bool is_new = broker->states_given == 0 && broker->entries_given == 0 && !item->is_clean;
+    const char *how = item->is_clean ? "the last stop was clean" : "the last stop was not clean";
+    base_text_add(&text, ", ");
+    base_text_add(&text, is_new ? "nothing there yet" : how);
+    port_log_end(out, PORT_INFO, "broker", &text);
+    node_move_to(broker, BROKER_RECOVERING);
+    node_ask_every_shard(broker, MSG_RECOVERY_END, out);
+}
+
+bool disk_journal_step(struct broker *broker, struct port_out *out)
+{
+    struct journal_out item;
+    if (!journal_poll(broker->journal, &item)) { return false; }
+    switch (item.kind) {
+    case JOURNAL_OUT_STATE: give_state(broker, &item, out); break;
+    case JOURNAL_OUT_REPLAY: give_entry(broker, &item, out); break;
+    case JOURNAL_OUT_DAMAGE: on_damage(broker, &item, out); break;
+    case JOURNAL_OUT_REPLAYED: on_replayed(broker, &item, out); break;
+    case JOURNAL_OUT_SYNCED: on_journal_synced(broker, &item, out); break;
+    case JOURNAL_OUT_FAILED: disk_on_failed(broker, out); break;
+    case JOURNAL_OUT_WANT_CHECKPOINT: disk_checkpoint(broker, out); break;
+    case JOURNAL_OUT_STATE_WRITTEN: on_state_written(broker, item.token, out); break;
+    case JOURNAL_OUT_CHECKPOINTED: on_checkpointed(broker, &item, out); break;
+    case JOURNAL_OUT_STOPPED: node_to_every_shard(broker, MSG_END, out); break;
+    }
+    return true;
+}
+
+/* Near the journal's limit nothing new is appended, so that logs become quiet for the checkpoint that makes room. On a full disk what
+ * only makes more is refused: the room kept in reserve is for deletions and the records of the metadata. */
+bool disk_hold_step(struct broker *broker, struct port_out *out)
+{
+    struct journal_view view;
+    journal_view(broker->journal, &view);
+    enum hold hold = HOLD_NOT;
+    if (!view.is_failed && view.is_short_of_room) {
+        hold = HOLD_REFUSE;
+    } else if (!view.is_failed && view.is_full) {
+        hold = HOLD_WAIT;
+    }
+    if (hold == broker->hold_told) { return false; }
+    if (hold == HOLD_REFUSE) {
+        log_words(out, PORT_WARN,
+                  "the disk is full: what clients produce is refused; delete topics or lower their retention", "");
+    } else if (broker->hold_told == HOLD_REFUSE) {
+        log_words(out, PORT_INFO, "the disk has room again", "");
+    }
+    broker->hold_told = hold;
+    controller_refuse_growth(broker->controller, hold == HOLD_REFUSE);
+    struct port_message message;
+    message_begin(&message, 0, MSG_HOLD)->words[0] = (uint64_t)hold;
+    message_to_all(broker, &message, out);
+    return true;
+}

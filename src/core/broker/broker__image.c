@@ -1,0 +1,463 @@
+/* broker__image.c: the metadata log and the image: loading, applying on every shard, committing what the controller decides, snapshots.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "broker__node.h"
+
+#define METADATA_NAME "__cluster_metadata"
+#define METADATA_DAMAGED                                                                                           \
+    "the metadata log is damaged, and nothing else says which topics there are: 'weir log verify --data-dir DIR' " \
+    "names the place; bring the data directory back from a copy"
+#define METADATA_READ_BYTES ((uint32_t)1 << 20)
+#define PROPOSAL_RETRY_NS   UINT64_C(10000000)  /* no memory */
+#define PROPOSAL_AGAIN_NS   UINT64_C(200000000) /* no disk */
+#define PROPOSAL_TRIES_MAX  10u
+
+/* ---- the cluster's metadata: reading, applying --------------------------------------------------------------------------- */
+
+/* What each shard does about a record, besides its image. */
+static void before_apply(struct broker *broker, const struct record_change *change, struct port_out *out)
+{
+    if (change->kind != CHANGE_TOPIC_REMOVED) { return; }
+    const struct metadata_topic *topic = metadata_topic_by_id(broker->image, change->topic);
+    for (uint32_t i = 0; topic != NULL && i < topic->partitions_count; i++) {
+        back_log_delete(broker, (struct base_part){.topic = topic->id, .index = (int32_t)i}, out);
+    }
+}
+
+static void after_apply(struct broker *broker, const struct record_change *change, struct port_out *out)
+{
+    const struct metadata_topic *topic = NULL;
+    switch (change->kind) {
+    case CHANGE_PARTITION: {
+        topic = metadata_topic_by_id(broker->image, change->topic);
+        if (topic == NULL) { return; }
+        const struct metadata_partition *partition = metadata_partition(broker->image, topic, change->index);
+        if (partition != NULL) { back_log_open(broker, topic, partition, out); }
+        return;
+    }
+    case CHANGE_CONFIG:
+        topic = metadata_topic_by_name(broker->image, change->name);
+        if (topic != NULL) { back_topic_configure(broker, topic); }
+        return;
+    case CHANGE_BROKER_CONFIG: back_configure_all(broker); return;
+    case CHANGE_TOPIC_REMOVED: group_topics_changed(broker->groups); return;
+    case CHANGE_OTHER: return;
+    }
+}
+
+bool records_next(struct applying *applying, struct rec_record *record_out)
+{
+    for (;;) {
+        if (applying->has_batch && rec_walk_next(&applying->walk, record_out) == REC_OK) { return true; }
+        applying->has_batch = false;
+        struct rec_batch batch;
+        if (rec_batch_next(&applying->rest, &batch) != REC_OK) { return false; }
+        applying->offset_end = rec_offset_end(&batch);
+        struct base_slice records;
+        struct base_arena none;
+        base_arena_init(&none, NULL, 0);
+        if (rec_is_control(&batch) || rec_open(&batch, 0, &none, &records) != REC_OK) { continue; }
+        rec_walk_init(&applying->walk, &batch, records);
+        applying->has_batch = true;
+    }
+}
+
+void image_apply(struct broker *broker, struct base_slice batches, enum apply_source source, uint64_t token)
+{
+    CHECK(!broker->applying.is_on);
+    broker->applying =
+        (struct applying){.is_on = true, .source = source, .rest = batches, .token = token, .offset_end = -1};
+}
+
+static void apply_end(struct broker *broker, struct port_out *out)
+{
+    struct applying done = broker->applying;
+    broker->applying.is_on = false;
+    struct port_message message;
+    switch (done.source) {
+    case APPLY_DELTA:
+        message_begin(&message, 0, MSG_DELTA_TAKEN)->words[0] = done.token;
+        message_send(broker, &message, out);
+        return;
+    case APPLY_LOADED:
+        if (done.offset_end > broker->metadata_next) { broker->metadata_next = done.offset_end; }
+        message_begin(&message, 0, MSG_DELTA_TAKEN)->words[0] = done.token;
+        message_send(broker, &message, out);
+        return;
+    case APPLY_COMMITTED: return;
+    }
+}
+
+/* One record a call; false: nothing to apply. While this goes on no message is taken, so that nothing that follows a
+ * change is seen before it. */
+bool apply_poll(struct broker *broker, struct port_out *out)
+{
+    struct applying *applying = &broker->applying;
+    if (!applying->is_on) { return false; }
+    if (back_configure_poll(broker)) { return true; }
+    struct rec_record record;
+    if (!records_next(applying, &record)) {
+        apply_end(broker, out);
+        return true;
+    }
+    struct record_change change;
+    base_arena_reset(&broker->apply_scratch, 0);
+    if (record_change(record.value.bytes, &broker->apply_scratch, &change) != BASE_OK) {
+        change.kind = CHANGE_OTHER; /* controller_apply says what is wrong with it */
+    }
+    if (applying->source != APPLY_COMMITTED) {
+        before_apply(broker, &change, out);
+        struct base_arena scratch = broker->apply_scratch;
+        enum base_rc rc = controller_apply(broker->image, record.value.bytes, &scratch);
+        if (rc != BASE_OK && is_first(broker)) {
+            applying->rest = base_slice_of(NULL, 0);
+            applying->has_batch = false;
+            node_give_up(broker, "the metadata log can't be applied: ",
+                         rc == BASE_FULL ? "it holds more than the configured limits allow"
+                                         : "it is damaged, or newer than this program",
+                         out);
+            return true;
+        }
+        /* While the log is loaded shard 0 says why; what it committed later it has applied to an image of the same limits. */
+        CHECK(rc == BASE_OK || !broker->is_serving);
+    }
+    after_apply(broker, &change, out);
+    return true;
+}
+
+static struct delta *free_delta(struct broker *broker, uint64_t *token_out)
+{
+    for (uint64_t i = 0; i < DELTAS_MAX; i++) {
+        if (broker->deltas[i].block == NULL) {
+            *token_out = i;
+            return &broker->deltas[i];
+        }
+    }
+    return NULL;
+}
+
+/* Lends `block` to `takers` shards from `first` on; it is given back when all have applied it. */
+static void send_deltas(struct broker *broker, uint64_t token, struct base_slice batches, uint32_t first,
+                        struct port_out *out)
+{
+    struct delta *delta = &broker->deltas[token];
+    delta->takers = broker->config.shards - first;
+    for (uint32_t shard = first; shard < broker->config.shards; shard++) {
+        struct port_message message;
+        message_begin(&message, shard, MSG_DELTA)->words[0] = token;
+        message.lent = delta->block + (batches.at - delta->block);
+        message.lent_bytes = batches.size_bytes;
+        message_send(broker, &message, out);
+    }
+}
+
+static void load_more(struct broker *broker, struct port_out *out);
+
+void image_delta_taken(struct broker *broker, uint64_t token, struct port_out *out)
+{
+    struct delta *delta = &broker->deltas[token];
+    CHECK(delta->block != NULL && delta->takers > 0);
+    delta->takers -= 1;
+    if (delta->takers > 0) { return; }
+    base_pages_give(broker->pages, delta->block);
+    *delta = (struct delta){.block = NULL};
+    if (broker->state == BROKER_LOADING && broker->is_loading) { load_more(broker, out); }
+}
+
+/* ---- loading ------------------------------------------------------------------------------------------------------------- */
+
+struct plog_log_config metadata_log_config(void)
+{
+    return (struct plog_log_config){.segment_bytes = (uint64_t)16 << 20,
+                                    .segment_ms = UINT64_MAX,
+                                    .index_interval_bytes = 4096,
+                                    .index_bytes_max = 1 << 20,
+                                    .retention_ms = -1,
+                                    .retention_bytes = -1,
+                                    .flush_messages = UINT64_MAX,
+                                    .flush_ms = UINT64_MAX,
+                                    .is_metadata = true};
+}
+
+static void listen_first(struct broker *broker, struct port_out *out)
+{
+    broker->is_loading = false;
+    if (broker->is_giving_up) { return; }
+    struct port_message message;
+    message_begin(&message, 0, MSG_SERVE)->words[12] = broker->is_metadata_suspect;
+    message_send(broker, &message, out);
+}
+
+static void load_more(struct broker *broker, struct port_out *out)
+{
+    if (broker->is_giving_up) { return; }
+    struct plog_view view;
+    plog_view(broker->plog, broker->metadata_log, &view);
+    if (view.is_failed) {
+        node_give_up(broker, view.is_damaged ? METADATA_DAMAGED : "the metadata log can't be used: the disk failed", "",
+                     out);
+        return;
+    }
+    if (broker->metadata_next >= view.watermark) {
+        listen_first(broker, out);
+        return;
+    }
+    uint32_t op = back_op_take(broker, BACK_METADATA_READ);
+    struct plog_read read = {.token = (uint64_t)op + 1,
+                             .offset = broker->metadata_next,
+                             .bytes_max = METADATA_READ_BYTES,
+                             .takes_oversized_first = true};
+    if (op == BASE_POOL_NONE || plog_read_bytes(broker->plog, broker->metadata_log, &read, out) != BASE_OK) {
+        node_give_up(broker, "no memory to read the metadata log", "", out);
+    }
+}
+
+void image_load(struct broker *broker, struct port_out *out)
+{
+    node_move_to(broker, BROKER_LOADING);
+    broker->is_loading = true;
+    journal_recovered(broker->journal, out);
+    struct plog_log_config config = metadata_log_config();
+    /* No epoch spans a restart of its leader. */
+    int32_t epoch = 1;
+    struct plog_ref known = plog_find(broker->plog, metadata_part());
+    struct plog_view view;
+    if (known.generation != 0) {
+        plog_view(broker->plog, known, &view);
+        epoch = view.leader_epoch + 1;
+    }
+    if (plog_open(broker->plog, metadata_part(), base_slice_text(METADATA_NAME), &config, epoch,
+                  &broker->metadata_log) != BASE_OK) {
+        node_give_up(broker, "no memory for the metadata log", "", out);
+        return;
+    }
+    plog_view(broker->plog, broker->metadata_log, &view);
+    broker->metadata_next = view.offset_start;
+    broker->metadata_epoch = epoch;
+    broker->is_metadata_suspect = view.is_damaged;
+    if (view.is_damaged) {
+        log_words(
+            out, PORT_ERROR,
+            "the metadata log may lack its last changes before a crash: a topic made or deleted then may not be as it "
+            "was; "
+            "partitions that it does not know stay on disk ('weir log verify --data-dir DIR' says what is damaged)",
+            "");
+    }
+    load_more(broker, out);
+}
+
+void metadata_read(struct broker *broker, const struct plog_out *answer, struct port_out *out)
+{
+    if (answer->result != PLOG_OK || answer->size_bytes == 0) {
+        if (answer->block != NULL) { base_pages_give(broker->pages, answer->block); }
+        bool is_damaged = answer->result == PLOG_DAMAGED;
+        node_give_up(broker, is_damaged ? METADATA_DAMAGED : "the metadata log can't be read: the disk gives errors",
+                     "", out);
+        return;
+    }
+    uint64_t token = 0;
+    struct delta *delta = free_delta(broker, &token);
+    CHECK(delta != NULL); /* one block at a time is loaded */
+    delta->block = answer->block;
+    send_deltas(broker, token, base_slice_of(answer->block, answer->size_bytes), 0, out);
+}
+
+/* ---- committing ----------------------------------------------------------------------------------------------------------- */
+
+static size_t batch_bytes(const struct controller_record *records, uint32_t count)
+{
+    size_t bytes = REC_HEADER_BYTES;
+    for (uint32_t i = 0; i < count; i++) {
+        bytes += rec_build_record_bytes_max(rec_null(), rec_value_of(records[i].value), NULL, 0);
+    }
+    return bytes;
+}
+
+/* False: no room, and nothing has changed. */
+MUST_USE
+static bool append_metadata(struct broker *broker, const struct controller_record *records, uint32_t count,
+                            struct port_out *out)
+{
+    CHECK(!broker->is_metadata_writing);
+    uint64_t token = 0;
+    struct delta *delta = free_delta(broker, &token);
+    uint32_t op = back_op_take(broker, BACK_METADATA_APPEND);
+    size_t bytes = batch_bytes(records, count);
+    uint8_t *block = delta == NULL || op == BASE_POOL_NONE ? NULL : base_pages_take(broker->pages, BASE_CONTROL, bytes);
+    bool is_appended = false;
+    if (block != NULL) {
+        struct rec_build build;
+        enum base_rc rc = rec_build_init(&build, block, bytes, rec_build_plain());
+        for (uint32_t i = 0; rc == BASE_OK && i < count; i++) {
+            rc = rec_build_add(&build, broker->wall_ms, rec_null(), rec_value_of(records[i].value), NULL, 0);
+        }
+        CHECK(rc == BASE_OK);
+        struct base_slice batch = rec_build_end(&build);
+        delta->block = block;
+        delta->batches_at = (size_t)(batch.at - block);
+        delta->batches_bytes = batch.size_bytes;
+        broker->metadata_delta = token;
+        struct plog_append append = {.token = (uint64_t)op + 1,
+                                     .batches = block + delta->batches_at,
+                                     .size_bytes = (uint32_t)batch.size_bytes,
+                                     .leader_epoch = broker->metadata_epoch};
+        is_appended = plog_append(broker->plog, broker->metadata_log, &append, out) == BASE_OK;
+    }
+    broker->is_metadata_writing = is_appended;
+    if (is_appended) { return true; }
+    if (op != BASE_POOL_NONE) { base_pool_give(&broker->back_ops, op); }
+    if (block != NULL) {
+        base_pages_give(broker->pages, block);
+        *delta = (struct delta){.block = NULL};
+    }
+    return false;
+}
+
+/* A proposal that finds no memory waits for it: the controller decides nothing more until it has landed or failed. */
+bool image_propose(struct broker *broker, struct port_out *out)
+{
+    if (!broker->has_proposal || broker->now_ns < broker->proposal_retry_ns) { return false; }
+    broker->has_proposal = !append_metadata(broker, broker->proposal.records, broker->proposal.records_count, out);
+    if (broker->has_proposal) { broker->proposal_retry_ns = base_deadline_ns(broker->now_ns, PROPOSAL_RETRY_NS); }
+    return !broker->has_proposal;
+}
+
+uint64_t start_next_alarm_ns(const struct broker *broker)
+{
+    return broker->has_proposal ? broker->proposal_retry_ns : UINT64_MAX;
+}
+
+static void before_commit(struct broker *broker, struct base_slice batches, struct port_out *out)
+{
+    struct applying walk = {.rest = batches};
+    struct rec_record record;
+    while (records_next(&walk, &record)) {
+        struct record_change change;
+        base_arena_reset(&broker->apply_scratch, 0);
+        if (record_change(record.value.bytes, &broker->apply_scratch, &change) == BASE_OK) {
+            before_apply(broker, &change, out);
+        }
+    }
+}
+
+static void snapshot_written(struct broker *broker, enum plog_result result, struct port_out *out);
+
+/* A write that failed has left nothing of it, so it may be tried again: a disk without room finds some in the reserve, other trouble
+ * may pass. While the disk is off line nobody knows what became of it, and nothing more is decided. */
+static void proposal_failed(struct broker *broker, enum plog_result result, struct port_out *out)
+{
+    struct plog_view view;
+    plog_view(broker->plog, broker->metadata_log, &view);
+    if (!view.is_failed && broker->proposal_tries < PROPOSAL_TRIES_MAX) {
+        broker->proposal_tries += 1;
+        broker->has_proposal = true;
+        broker->proposal_retry_ns = base_deadline_ns(broker->now_ns, PROPOSAL_AGAIN_NS);
+        return;
+    }
+    log_words(out, PORT_ERROR, "a change of the metadata could not be written: ",
+              result == PLOG_NO_SPACE ? "the disk is full" : "the disk gives errors");
+    controller_failed(broker->controller, view.is_failed ? CONTROLLER_BROKEN : CONTROLLER_UNDONE);
+}
+
+void metadata_written(struct broker *broker, enum plog_result result, struct port_out *out)
+{
+    CHECK(broker->is_metadata_writing);
+    broker->is_metadata_writing = false;
+    uint64_t token = broker->metadata_delta;
+    struct delta *delta = &broker->deltas[token];
+    struct base_slice batches = base_slice_of(delta->block + delta->batches_at, delta->batches_bytes);
+    bool is_snapshot = broker->is_snapshotting;
+    if (result != PLOG_OK || is_snapshot) {
+        base_pages_give(broker->pages, delta->block);
+        *delta = (struct delta){.block = NULL};
+        if (is_snapshot) {
+            snapshot_written(broker, result, out);
+        } else {
+            proposal_failed(broker, result, out);
+        }
+        return;
+    }
+    before_commit(broker, batches, out);
+    controller_committed(broker->controller);
+    /* The others apply it; here its logs are opened and closed. Their answers follow: see apply_poll. */
+    send_deltas(broker, token, batches, 1, out);
+    delta->takers += 1;
+    image_apply(broker, batches, APPLY_COMMITTED, token);
+    struct port_message message; /* this shard's own share of the loan ends when it has been through the records */
+    message_begin(&message, 0, MSG_DELTA_TAKEN)->words[0] = token;
+    message_send(broker, &message, out);
+}
+
+/* ---- snapshots: the image as records at the end of the log, whose start then moves up to them ------------------------------ */
+
+#define SNAPSHOT_BYTES    ((size_t)256 << 10)
+#define SNAPSHOT_RETRY_NS UINT64_C(60000000000) /* what failed for want of room or disk is begun again so much later */
+
+void image_snapshot_begin_if_due(struct broker *broker)
+{
+    if (broker->is_snapshotting || controller_has_proposal(broker->controller) || broker->applying.is_on) { return; }
+    if (broker->state != BROKER_SERVING || broker->is_disk_failed) { return; }
+    if (broker->now_ns < broker->snapshot_again_ns) { return; }
+    struct plog_view view;
+    plog_view(broker->plog, broker->metadata_log, &view);
+    if (view.size_bytes < 2 * broker->metadata_snapshot_bytes + METADATA_SNAPSHOT_AFTER_BYTES) { return; }
+    broker->is_snapshotting = true;
+    broker->snapshot_cursor = (struct controller_cursor){.stage = 0};
+    broker->snapshot_offset = view.offset_end;
+    broker->snapshot_bytes = 0;
+    broker->is_snapshot_read = false;
+}
+
+/* What it has written is the image too, so the log is whole; its start stays where it was. */
+static void snapshot_abandon(struct broker *broker)
+{
+    broker->is_snapshotting = false;
+    broker->snapshot_again_ns = base_deadline_ns(broker->now_ns, SNAPSHOT_RETRY_NS);
+}
+
+/* Gathers the next records of the image into one batch. The image stands still: no proposal is taken meanwhile. */
+bool image_snapshot_poll(struct broker *broker, struct port_out *out)
+{
+    if (!broker->is_snapshotting || broker->is_metadata_writing || broker->is_snapshot_read) { return false; }
+    uint8_t *block = base_pages_take(broker->pages, BASE_CONTROL, SNAPSHOT_BYTES);
+    if (block == NULL) {
+        snapshot_abandon(broker);
+        return false;
+    }
+    struct controller_record records[64];
+    uint32_t count = 0;
+    size_t used_bytes = 0;
+    while (count < BASE_ARRAY_COUNT(records) && used_bytes + CONTROLLER_RECORD_BYTES_MAX <= SNAPSHOT_BYTES) {
+        enum base_rc rc =
+            controller_snapshot_next(broker->image, &broker->snapshot_cursor, block + used_bytes, &records[count]);
+        if (rc != BASE_OK) {
+            broker->is_snapshot_read = true;
+            break;
+        }
+        used_bytes += records[count].value.size_bytes;
+        count += 1;
+    }
+    broker->snapshot_bytes += used_bytes;
+    if (count > 0 && !append_metadata(broker, records, count, out)) { snapshot_abandon(broker); }
+    base_pages_give(broker->pages, block);
+    if (count == 0) { snapshot_written(broker, PLOG_OK, out); }
+    return true;
+}
+
+static void snapshot_written(struct broker *broker, enum plog_result result, struct port_out *out)
+{
+    if (result != PLOG_OK) {
+        snapshot_abandon(broker);
+        return;
+    }
+    if (!broker->is_snapshot_read) { return; } /* the next batch follows */
+    broker->is_snapshotting = false;
+    broker->metadata_snapshot_bytes = broker->snapshot_bytes;
+    uint32_t op = back_op_take(broker, BACK_METADATA_START);
+    if (op == BASE_POOL_NONE) { return; }
+    if (plog_move_start(broker->plog, broker->metadata_log, (uint64_t)op + 1, broker->snapshot_offset, out) !=
+        BASE_OK) {
+        base_pool_give(&broker->back_ops, op);
+    }
+}
