@@ -15,6 +15,8 @@
 #include "wire/kafka/delete_topics.h"
 #include "wire/kafka/describe_cluster.h"
 #include "wire/kafka/describe_configs.h"
+#include "wire/kafka/describe_log_dirs.h"
+#include "wire/kafka/describe_producers.h"
 #include "wire/kafka/describe_topic_partitions.h"
 #include "wire/kafka/fetch.h"
 #include "wire/kafka/incremental_alter_configs.h"
@@ -22,6 +24,7 @@
 #include "wire/kafka/list_config_resources.h"
 #include "wire/kafka/list_offsets.h"
 #include "wire/kafka/metadata.h"
+#include "wire/kafka/offset_for_leader_epoch.h"
 #include "wire/kafka/produce.h"
 
 #define ARENA_BYTES ((size_t)1 << 20)
@@ -523,6 +526,67 @@ static bool fill_list_config_resources(struct stream_input *input, struct base_a
     return true;
 }
 
+static bool fill_epochs(struct stream_input *input, struct base_arena *arena,
+                        struct kafka_offset_for_leader_epoch_request *request)
+{
+    request->topics_count = count_of(input);
+    request->topics = kafka_offset_for_leader_epoch_request_offset_for_leader_topic_take(arena, request->topics_count);
+    if (request->topics == NULL) { return false; }
+    for (int32_t t = 0; t < request->topics_count; t++) {
+        struct kafka_offset_for_leader_epoch_request_offset_for_leader_topic *topic = &request->topics[t];
+        topic->topic = name_of(input);
+        topic->partitions_count = count_of(input);
+        topic->partitions =
+            kafka_offset_for_leader_epoch_request_offset_for_leader_partition_take(arena, topic->partitions_count);
+        if (topic->partitions == NULL) { return false; }
+        for (int32_t p = 0; p < topic->partitions_count; p++) {
+            topic->partitions[p].partition = odd_i32(input);
+            topic->partitions[p].current_leader_epoch = stream_take(input, 1) < 200 ? -1 : odd_i32(input);
+            topic->partitions[p].leader_epoch = odd_i32(input);
+        }
+    }
+    return true;
+}
+
+static bool fill_indexes(struct stream_input *input, struct base_arena *arena, int32_t **indexes_out,
+                         int32_t *count_out)
+{
+    *count_out = count_of(input);
+    *indexes_out = base_arena_take_array(arena, (size_t)*count_out, sizeof **indexes_out);
+    if (*indexes_out == NULL) { return false; }
+    for (int32_t i = 0; i < *count_out; i++) { (*indexes_out)[i] = odd_i32(input); }
+    return true;
+}
+
+static bool fill_producers(struct stream_input *input, struct base_arena *arena,
+                           struct kafka_describe_producers_request *request)
+{
+    request->topics_count = count_of(input);
+    request->topics = kafka_describe_producers_request_topic_request_take(arena, request->topics_count);
+    if (request->topics == NULL) { return false; }
+    for (int32_t t = 0; t < request->topics_count; t++) {
+        struct kafka_describe_producers_request_topic_request *topic = &request->topics[t];
+        topic->name = name_of(input);
+        if (!fill_indexes(input, arena, &topic->partition_indexes, &topic->partition_indexes_count)) { return false; }
+    }
+    return true;
+}
+
+static bool fill_log_dirs(struct stream_input *input, struct base_arena *arena,
+                          struct kafka_describe_log_dirs_request *request)
+{
+    request->topics_count = stream_take(input, 1) < 100 ? -1 : count_of(input);
+    if (request->topics_count < 0) { return true; }
+    request->topics = kafka_describe_log_dirs_request_describable_log_dir_topic_take(arena, request->topics_count);
+    if (request->topics == NULL) { return false; }
+    for (int32_t t = 0; t < request->topics_count; t++) {
+        struct kafka_describe_log_dirs_request_describable_log_dir_topic *topic = &request->topics[t];
+        topic->topic = name_of(input);
+        if (!fill_indexes(input, arena, &topic->partitions, &topic->partitions_count)) { return false; }
+    }
+    return true;
+}
+
 static bool fill(struct stream_input *input, const struct stream_ids *ids, struct base_arena *arena, int16_t api_key,
                  int16_t version, void *value)
 {
@@ -536,6 +600,9 @@ static bool fill(struct stream_input *input, const struct stream_ids *ids, struc
     case KAFKA_API_DESCRIBE_CONFIGS: return fill_describe_configs(input, arena, value);
     case KAFKA_API_CREATE_PARTITIONS: return fill_create_partitions(input, arena, value);
     case KAFKA_API_INCREMENTAL_ALTER_CONFIGS: return fill_alter_configs(input, arena, value);
+    case KAFKA_API_OFFSET_FOR_LEADER_EPOCH: return fill_epochs(input, arena, value);
+    case KAFKA_API_DESCRIBE_PRODUCERS: return fill_producers(input, arena, value);
+    case KAFKA_API_DESCRIBE_LOG_DIRS: return fill_log_dirs(input, arena, value);
     case KAFKA_API_ALTER_CONFIGS: return fill_replace_configs(input, arena, value);
     case KAFKA_API_DESCRIBE_TOPIC_PARTITIONS: return fill_describe_topic_partitions(input, arena, value);
     case KAFKA_API_LIST_CONFIG_RESOURCES: return fill_list_config_resources(input, arena, version, value);
@@ -596,7 +663,10 @@ size_t stream_request(struct stream_input *input, const struct stream_ids *ids, 
                                    KAFKA_API_DESCRIBE_CLUSTER,
                                    KAFKA_API_DESCRIBE_TOPIC_PARTITIONS,
                                    KAFKA_API_LIST_CONFIG_RESOURCES,
-                                   KAFKA_API_ALTER_CONFIGS};
+                                   KAFKA_API_ALTER_CONFIGS,
+                                   KAFKA_API_OFFSET_FOR_LEADER_EPOCH,
+                                   KAFKA_API_DESCRIBE_PRODUCERS,
+                                   KAFKA_API_DESCRIBE_LOG_DIRS};
     const struct kafka_api_info *info = kafka_api_info(keys[stream_take(input, 1) % BASE_ARRAY_COUNT(keys)]);
     int16_t version =
         (int16_t)(info->version_min +

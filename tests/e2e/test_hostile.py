@@ -19,8 +19,8 @@ NONE, OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, UNKNOWN_TOPIC, RECORD_TOO_LARGE = 0,
 INVALID_TOPIC, INVALID_ACKS, UNSUPPORTED_VERSION, TOPIC_EXISTS = 17, 21, 35, 36
 NOT_LEADER, INVALID_TIMESTAMP, SESSION_NOT_FOUND, UNSUPPORTED_COMPRESSION = 6, 32, 70, 76
 INVALID_PARTITIONS, INVALID_REPLICATION, INVALID_REQUEST, POLICY_VIOLATION = 37, 38, 42, 44
-OUT_OF_ORDER_SEQUENCE, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, INVALID_RECORD = 45, 47, 48, 87
-SERVED = {0, 1, 2, 3, *range(8, 17), 18, 19, 20, 22, 32, 33, 37, 42, 44, 47, 60, 74, 75}
+OUT_OF_ORDER_SEQUENCE, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, NOT_ALLOWED_TRANSACTION, INVALID_RECORD = 45, 47, 48, 53, 87
+SERVED = {0, 1, 2, 3, *range(8, 17), 18, 19, 20, 22, 23, 32, 33, 35, 37, 42, 44, 47, 60, 61, 74, 75}
 
 
 def random_bytes(dice, count):
@@ -201,7 +201,7 @@ BATCHES = [
     ("a last offset delta too high", spoiled(23, ">i", 5), INVALID_RECORD),
     ("a negative last offset delta", spoiled(23, ">i", -1), INVALID_RECORD),
     ("a control batch", spoiled(21, ">h", 0x20), INVALID_RECORD),
-    ("a transactional batch", spoiled(21, ">h", 0x10), INVALID_TXN_STATE),  # TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    ("a transactional batch", spoiled(21, ">h", 0x10), NOT_ALLOWED_TRANSACTION),
     ("an unknown codec", spoiled(21, ">h", 7), UNSUPPORTED_COMPRESSION),  # UNKNOWN_SERVER_ERROR
     ("a base offset", spoiled(0, ">q", 5, False), INVALID_RECORD),
     ("a length too short", spoiled(8, ">i", 10, False), CORRUPT_MESSAGE),

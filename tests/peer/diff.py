@@ -244,6 +244,10 @@ class Talk:
             return "the broker's port"
         if isinstance(value, int) and ("Time" in name and not isinstance(value, bool)):
             return self._time(value)
+        if name == "LogDir":
+            return "its directory"
+        if name in ("TotalBytes", "UsableBytes") and value >= 0:
+            return "of its disk"
         if isinstance(value, str):
             return value.replace(str(self.port), "PORT") if str(self.port) in value else value
         return value

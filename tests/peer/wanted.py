@@ -5,6 +5,8 @@ OWN = "Weir has configs of its own"
 CLUSTER_MIN_ISR = "a new Kafka writes a cluster-wide min.insync.replicas when it formats; here it is a default"
 AT_RUN_TIME = "Weir changes at run time what has an effect here at once: more than Kafka (num.partitions), or less (num.io.threads)"
 
+WORDS = "Weir says what is wrong with a batch, in words of its own; Kafka often says nothing"
+
 WANTED = [
     ("CreateTopics", "Topics.Configs", OWN, "[weir.durability]"),
     ("CreateTopics", "Topics.Configs.ConfigSource", CLUSTER_MIN_ISR, "[min.insync.replicas]"),
@@ -15,5 +17,11 @@ WANTED = [
     ("DescribeConfigs", "Results.Configs*", "the old name of node.id is no longer in use here", "[broker.id]"),
     ("DescribeConfigs", "Results.Configs*", "it has a default here", "[node.id]"),
     ("DescribeConfigs", "Results.Configs.Default", "where data lie, where to listen and what a node is have defaults of their own here"),
+    ("Produce", "Responses.PartitionResponses.ErrorMessage", WORDS),
+    ("Produce", "Responses.PartitionResponses.RecordErrors.BatchIndexErrorMessage", WORDS),
+    ("Produce", "Responses.PartitionResponses.ErrorCode", "Kafka stumbles over it, and says no more than that",
+     "a_codec_that_nobody_knows"),
+    ("DescribeLogDirs", "Results.TotalBytes", "it is not known here: -1"),
+    ("DescribeLogDirs", "Results.UsableBytes", "it is not known here: -1"),
     ("IncrementalAlterConfigs", "Responses*", AT_RUN_TIME, "configs_of_brokers_that_only_one_of_the_two_changes"),
 ]

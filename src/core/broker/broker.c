@@ -95,6 +95,9 @@ static void on_message(struct broker *broker, const struct port_message *message
     case MSG_READ:
     case MSG_RELEASE:
     case MSG_TIME:
+    case MSG_SIZE:
+    case MSG_PRODUCERS:
+    case MSG_EPOCH:
     case MSG_WATCH:
     case MSG_UNWATCH:
     case MSG_JOURNALLED:
@@ -112,6 +115,9 @@ static void on_message(struct broker *broker, const struct port_message *message
     case MSG_APPENDED:
     case MSG_READ_DONE:
     case MSG_TIME_DONE:
+    case MSG_SIZE_DONE:
+    case MSG_PRODUCERS_DONE:
+    case MSG_EPOCH_DONE:
     case MSG_WOKE:
     case MSG_CONTROLLED:
     case MSG_GROUPED:
@@ -439,6 +445,8 @@ static enum base_rc create_tables(struct broker *broker, struct base_arena *aren
     broker->logs_max = logs_of_back(config);
     broker->logs = base_arena_take_array(arena, broker->logs_max, sizeof *broker->logs);
     broker->parked = base_arena_take_array(arena, config->connections_max, sizeof *broker->parked);
+    broker->seen = base_arena_take_array(arena, config->partitions_max, sizeof *broker->seen);
+    if (broker->seen == NULL) { return BASE_FULL; }
     if (scratch == NULL || broker->logs == NULL || broker->parked == NULL) { return BASE_FULL; }
     base_arena_init(&broker->apply_scratch, scratch, scratch_bytes);
     base_list_init(&broker->issuing);

@@ -82,6 +82,20 @@ enum request_state {
 };
 enum request_retry { RETRY_DECODE = 0, RETRY_PARTS, RETRY_CONTROLLED, RETRY_ANSWER };
 
+/* The producers of a partition, in the asker's arena; a back fills it in. */
+struct producers_page {
+    struct plog_producer *at;
+    uint32_t max;
+    uint32_t count; /* as many as there are: may be more than max */
+};
+
+/* Which part of which round of a request named a partition last. */
+struct seen {
+    uint32_t slot;
+    uint32_t generation;
+    uint32_t part;
+};
+
 /* One partition of a request that is split over shards. In the request's arena. */
 struct part {
     struct base_part id;
@@ -89,9 +103,10 @@ struct part {
     uint32_t topic_index; /* in the decoded request */
     uint32_t partition_index;
     int16_t error;
-    bool is_asked;    /* its question has left */
-    bool is_answered; /* the last answer has come */
-    bool is_written;  /* acks=1 has been told */
+    bool is_asked;      /* its question has left */
+    bool is_superseded; /* the request names its partition once more, later: that counts, and this is not answered */
+    bool is_answered;   /* the last answer has come */
+    bool is_written;    /* acks=1 has been told */
     bool is_watched;
     struct group_loan *loan; /* group apis: what its coordinator is asked */
     bool is_patient;         /* it may be answered much later: not one of broker.parts_asked */
@@ -114,9 +129,11 @@ struct part {
     uint32_t bytes_max;
     int64_t ask_offset;
     int32_t ask_epoch;
+    struct producers_page *page;
 };
 
 struct memory_block;
+struct sized_topic;
 struct request {
     struct base_link link;        /* of broker.issuing, starved, watching or releasing */
     struct base_link parked_link; /* of the connection's parked requests */
@@ -141,6 +158,8 @@ struct request {
     void *decoded;      /* the request, in the arena */
     const void *answer; /* the response, in the arena */
     struct control_loan *loan;
+    struct sized_topic *sized; /* DescribeLogDirs */
+    uint32_t sized_count;
     struct part *parts;
     uint32_t part_count;
     uint32_t part_next;        /* the first not yet asked, watched or released */
@@ -282,6 +301,7 @@ struct broker {
     struct base_list watching;
     struct base_list releasing;
     struct base_list *parked; /* by connection index; initialised at first use */
+    struct seen *seen;        /* by partition slot: parts_supersede */
     uint64_t starved_retry_ns;
     uint32_t request_generation;
     uint32_t parked_count;
@@ -380,6 +400,8 @@ void back_configure_all(struct broker *broker);  /* begins to give every log its
 bool back_configure_poll(struct broker *broker); /* one topic; false: all have been done */
 void back_reconcile(struct broker *broker);      /* begins to delete the logs that the image does not know */
 void back_log_delete(struct broker *broker, struct base_part id, struct port_out *out);
+const struct plog_ref *back_log_ref(struct broker *broker, struct base_part id); /* NULL: it is not here */
+int16_t back_epoch_error(int32_t asked, int32_t ours); /* asked: the leader epoch that a client knows; -1: none */
 uint32_t back_op_take(struct broker *broker, enum back_op_kind kind); /* BASE_POOL_NONE: none left */
 uint32_t back_op_take_for(struct broker *broker, enum back_op_kind kind, uint32_t number);
 void back_message(struct broker *broker, const struct port_message *message, struct port_out *out);
@@ -401,6 +423,9 @@ void request_starve(struct broker *broker, struct request *request, enum request
 /* Room for `count` parts, cleared. False: no memory now; the request starves and begins anew. */
 MUST_USE
 bool request_take_parts(struct broker *broker, struct request *request, uint32_t count);
+/* Of a partition that the request has named before, only part `index` counts, the later one. Needs: part.id. True: it was named. */
+bool parts_supersede(struct broker *broker, struct request *request, const struct metadata_topic *topic,
+                     uint32_t index);
 /* NULL: no such topic. */
 const struct metadata_topic *request_topic(const struct broker *broker, const struct request *request,
                                            struct kafka_text name, struct base_uuid id);
@@ -440,6 +465,8 @@ void topics_refuse_version(struct broker *broker, struct request *request, struc
 void topics_begin(struct broker *broker, struct request *request, struct port_out *out);
 void topics_controlled(struct broker *broker, struct request *request, struct port_out *out);
 
+/* The longest words of an error that an answer builds. */
+#define ANSWER_WORDS_MAX 400
 /* Room for a struct of an answer, which was reserved. */
 void *answer_take(struct request *request, size_t size_bytes);
 int32_t *answer_copy_ids(struct request *request, const int32_t *ids, uint32_t count);
@@ -450,6 +477,19 @@ uint32_t names_sort(struct base_slice *at, uint32_t count);
 /* broker__metadata.c */
 void metadata_begin(struct broker *broker, struct request *request, struct port_out *out);
 void metadata_controlled(struct broker *broker, struct request *request, struct port_out *out);
+
+/* broker__about.c */
+void about_size(struct broker *broker, const struct port_message *message, struct port_out *out);
+void about_producers(struct broker *broker, const struct port_message *message, struct port_out *out);
+void about_epoch(struct broker *broker, const struct port_message *message, struct port_out *out);
+
+/* broker__logs.c */
+void epochs_begin(struct broker *broker, struct request *request, struct port_out *out);
+void epochs_answered(struct broker *broker, struct request *request, struct port_out *out);
+void producers_begin(struct broker *broker, struct request *request, struct port_out *out);
+void producers_answered(struct broker *broker, struct request *request, struct port_out *out);
+void log_dirs_begin(struct broker *broker, struct request *request, struct port_out *out);
+void log_dirs_answered(struct broker *broker, struct request *request, struct port_out *out);
 
 /* broker__configs.c */
 void describe_configs_begin(struct broker *broker, struct request *request, struct port_out *out);

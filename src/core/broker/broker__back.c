@@ -23,6 +23,12 @@ static struct back_log *log_of(struct broker *broker, struct base_part id)
     return log->ref.generation == ref.generation ? log : NULL;
 }
 
+const struct plog_ref *back_log_ref(struct broker *broker, struct base_part id)
+{
+    const struct back_log *log = log_of(broker, id);
+    return log == NULL ? NULL : &log->ref;
+}
+
 static uint64_t number_of(const struct broker *broker, const struct metadata_topic *topic, enum metadata_id id)
 {
     int64_t number = metadata_number(broker->image, topic, id);
@@ -127,6 +133,44 @@ static int16_t error_of(enum plog_result result)
 
 /* ---- append ------------------------------------------------------------------------------------------------------------------ */
 
+/* Where Kafka tells the log's start with an error: where it looked into the batch beside its log. */
+static bool tells_start(int16_t error, enum rec_verdict verdict)
+{
+    switch (error) {
+    case KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION:
+    case KAFKA_ERROR_CORRUPT_MESSAGE:
+    case KAFKA_ERROR_NOT_LEADER_OR_FOLLOWER:
+    case KAFKA_ERROR_MESSAGE_TOO_LARGE:
+    case KAFKA_ERROR_KAFKA_STORAGE_ERROR: return false;
+    default: break;
+    }
+    switch ((int)verdict) { /* seen before the log is: a batch cut short, one too many, or not a batch */
+    case REC_INCOMPLETE:
+    case REC_BAD_LENGTH:
+    case REC_BAD_MAGIC:
+    case REC_OLD_MAGIC:
+    case REC_TRAILING_BYTES: return false;
+    default: return true;
+    }
+}
+
+static void refuse_append(struct broker *broker, struct asker asker, int16_t error, enum rec_verdict verdict,
+                          int32_t bad_record_index, struct plog_ref ref, struct port_out *out)
+{
+    CHECK(error != KAFKA_ERROR_NONE);
+    struct plog_view view;
+    plog_view(broker->plog, ref, &view);
+    struct port_message answer;
+    message_begin(&answer, asker.shard, MSG_APPENDED);
+    put_asker(&answer, 0, asker);
+    answer.words[2] = (uint64_t)INT64_C(-1);
+    answer.words[3] = (uint64_t)INT64_C(-1);
+    answer.words[4] = (uint64_t)(tells_start(error, verdict) ? view.offset_start : -1);
+    answer.words[5] = (uint64_t)(uint16_t)error | (uint64_t)verdict << 16;
+    answer.words[6] = (uint64_t)(uint32_t)bad_record_index;
+    message_send(broker, &answer, out);
+}
+
 static void answer_append(struct broker *broker, struct asker asker, int16_t error, enum rec_verdict verdict,
                           int32_t bad_record_index, const struct plog_out *done, struct port_out *out)
 {
@@ -197,7 +241,7 @@ static void on_append(struct broker *broker, const struct port_message *message,
         return;
     }
     if (verdict != REC_OK) {
-        answer_append(broker, asker, rec_error_code(verdict), verdict, facts.bad_record_index, NULL, out);
+        refuse_append(broker, asker, rec_error_code(verdict), verdict, facts.bad_record_index, log->ref, out);
         return;
     }
     if (log->rules.stamp == REC_CREATE_TIME && facts.max_timestamp_offset_delta >= 0) {
@@ -245,9 +289,9 @@ static void answer_read(struct broker *broker, struct asker asker, int16_t error
 }
 
 /* KIP-320: a client that names an epoch must name ours. */
-static int16_t epoch_error(int32_t asked, int32_t ours)
+int16_t back_epoch_error(int32_t asked, int32_t ours)
 {
-    if (asked < 0 || asked == ours) { return KAFKA_ERROR_NONE; }
+    if (asked == -1 || asked == ours) { return KAFKA_ERROR_NONE; }
     return asked < ours ? KAFKA_ERROR_FENCED_LEADER_EPOCH : KAFKA_ERROR_UNKNOWN_LEADER_EPOCH;
 }
 
@@ -261,7 +305,7 @@ static void on_read(struct broker *broker, const struct port_message *message, s
     }
     struct plog_view view;
     plog_view(broker->plog, log->ref, &view);
-    int16_t error = epoch_error((int32_t)(uint32_t)message->words[7], view.leader_epoch);
+    int16_t error = back_epoch_error((int32_t)(uint32_t)message->words[7], view.leader_epoch);
     if (error != KAFKA_ERROR_NONE) {
         answer_read(broker, asker, error, NULL, NULL, out);
         return;
@@ -316,7 +360,7 @@ static void on_time(struct broker *broker, const struct port_message *message, s
     }
     struct plog_view view;
     plog_view(broker->plog, log->ref, &view);
-    int16_t error = epoch_error((int32_t)(uint32_t)message->words[6], view.leader_epoch);
+    int16_t error = back_epoch_error((int32_t)(uint32_t)message->words[6], view.leader_epoch);
     if (error == KAFKA_ERROR_NONE && view.is_failed) { error = KAFKA_ERROR_KAFKA_STORAGE_ERROR; }
     int64_t timestamp_ms = (int64_t)message->words[5];
     if (error != KAFKA_ERROR_NONE) {
@@ -427,7 +471,13 @@ static void on_op_done(struct broker *broker, const struct plog_out *item, struc
     base_pool_give(&broker->back_ops, index);
     struct plog_view view;
     switch (op.kind) {
-    case BACK_APPEND: answer_append(broker, op.asker, error_of(item->result), REC_OK, -1, item, out); return;
+    case BACK_APPEND:
+        if (error_of(item->result) != KAFKA_ERROR_NONE) {
+            refuse_append(broker, op.asker, error_of(item->result), REC_OK, -1, item->ref, out);
+        } else {
+            answer_append(broker, op.asker, KAFKA_ERROR_NONE, REC_OK, -1, item, out);
+        }
+        return;
     case BACK_READ:
         if (item->result == PLOG_OK || item->result == PLOG_BUSY) {
             view = (struct plog_view){.watermark = item->watermark,
@@ -649,6 +699,9 @@ void back_message(struct broker *broker, const struct port_message *message, str
     case MSG_READ: on_read(broker, message, out); return;
     case MSG_RELEASE: plog_release(broker->plog, message->words[0], out); return;
     case MSG_TIME: on_time(broker, message, out); return;
+    case MSG_SIZE: about_size(broker, message, out); return;
+    case MSG_PRODUCERS: about_producers(broker, message, out); return;
+    case MSG_EPOCH: about_epoch(broker, message, out); return;
     case MSG_WATCH: on_watch(broker, message, out); return;
     case MSG_UNWATCH: wait_cancel(broker->wait, watch_token(get_asker(message, 3))); return;
     case MSG_JOURNALLED:

@@ -63,8 +63,9 @@ static void fill_parts(struct broker *broker, struct request *request)
             }
             part->id = (struct base_part){.topic = topic->id, .index = asked->partition};
             part->shard = shard_of(broker, part->id);
+            parts_supersede(broker, request, topic, at - 1);
             part->ask_offset = asked->fetch_offset;
-            part->ask_epoch = asked->current_leader_epoch;
+            part->ask_epoch = (int32_t)base_max_i64(asked->current_leader_epoch, -1); /* any below 0 is none */
             int64_t bytes_max = base_min_i64(asked->partition_max_bytes, bytes_max_of(fetch));
             part->bytes_max = (uint32_t)base_max_i64(bytes_max, 0);
         }
@@ -96,7 +97,9 @@ static void fill_partition(const struct kafka_fetch_request *fetch, const struct
     answer->high_watermark = part->watermark;
     answer->last_stable_offset = part->watermark; /* no transactions: nothing is unstable */
     answer->log_start_offset = part->log_start;
-    answer->aborted_transactions_count = fetch->isolation_level == 0 ? -1 : 0;
+    /* None, which Kafka says in two ways: null where it read uncommitted, or tried to. */
+    bool is_null = part->is_asked && (fetch->isolation_level == 0 || part->error != KAFKA_ERROR_NONE);
+    answer->aborted_transactions_count = is_null ? -1 : 0;
     if (part->size_bytes > 0) {
         answer->records = kafka_records_elsewhere(part->size_bytes, splice);
     } else {
@@ -122,18 +125,19 @@ static void answer_found(struct broker *broker, struct request *request, struct 
     struct kafka_fetch_response *answer = new_answer(broker, request, answer_bytes(request));
     if (answer == NULL) { return; }
     answer->responses = kafka_fetch_response_fetchable_topic_response_take(&request->arena, fetch->topics_count);
-    answer->responses_count = fetch->topics_count;
     uint32_t at = 0;
     for (int32_t t = 0; t < fetch->topics_count; t++) {
-        struct kafka_fetch_response_fetchable_topic_response *topic = &answer->responses[t];
+        struct kafka_fetch_response_fetchable_topic_response *topic = &answer->responses[answer->responses_count];
         topic->topic = fetch->topics[t].topic;
         topic->topic_id = fetch->topics[t].topic_id;
         topic->partitions =
             kafka_fetch_response_partition_data_take(&request->arena, fetch->topics[t].partitions_count);
-        topic->partitions_count = fetch->topics[t].partitions_count;
-        for (int32_t p = 0; p < topic->partitions_count; p++, at++) {
-            fill_partition(fetch, &request->parts[at], at + 1, &topic->partitions[p]);
+        for (int32_t p = 0; p < fetch->topics[t].partitions_count; p++, at++) {
+            if (request->parts[at].is_superseded) { continue; }
+            fill_partition(fetch, &request->parts[at], at + 1, &topic->partitions[topic->partitions_count]);
+            topic->partitions_count += 1;
         }
+        if (topic->partitions_count > 0) { answer->responses_count += 1; } /* as Kafka, which groups by topic */
     }
     request_answer(broker, request, answer, out);
 }
@@ -211,6 +215,7 @@ bool fetch_watch(struct broker *broker, struct port_out *out)
     if (request->part_next < request->part_count) {
         struct part *part = &request->parts[request->part_next];
         request->part_next += 1;
+        if (part->is_superseded) { return true; }
         struct port_message message;
         message_begin(&message, part->shard, MSG_WATCH);
         put_part(&message, 0, part->id);

@@ -128,6 +128,7 @@ void request_starve(struct broker *broker, struct request *request, enum request
         request->loan = NULL;
         request->parts = NULL;
         request->part_count = 0;
+        request->sized = NULL;
     }
     request->state = REQUEST_STARVED;
     request->retry = retry;
@@ -317,6 +318,9 @@ static void begin(struct broker *broker, struct request *request, struct port_ou
     case KAFKA_API_PRODUCE: produce_begin(broker, request, out); return;
     case KAFKA_API_FETCH: fetch_begin(broker, request, out); return;
     case KAFKA_API_LIST_OFFSETS: list_offsets_begin(broker, request, out); return;
+    case KAFKA_API_OFFSET_FOR_LEADER_EPOCH: epochs_begin(broker, request, out); return;
+    case KAFKA_API_DESCRIBE_PRODUCERS: producers_begin(broker, request, out); return;
+    case KAFKA_API_DESCRIBE_LOG_DIRS: log_dirs_begin(broker, request, out); return;
     default: break;
     }
     if (groups_is_api(request->api_key)) {
@@ -394,6 +398,23 @@ bool request_take_parts(struct broker *broker, struct request *request, uint32_t
     return true;
 }
 
+bool parts_supersede(struct broker *broker, struct request *request, const struct metadata_topic *topic, uint32_t index)
+{
+    const struct metadata_partition *partition =
+        metadata_partition(broker->image, topic, request->parts[index].id.index);
+    CHECK(partition != NULL);
+    struct seen *seen = &broker->seen[partition->slot];
+    struct seen before = *seen;
+    *seen = (struct seen){.slot = request_slot(broker, request), .generation = request->generation, .part = index};
+    if (before.slot != seen->slot || before.generation != seen->generation || before.part >= index) { return false; }
+    struct part *earlier = &request->parts[before.part];
+    if (!base_part_equal(earlier->id, request->parts[index].id)) { return false; } /* of a round before this one */
+    earlier->is_superseded = true;
+    earlier->is_answered = true;
+    earlier->error = KAFKA_ERROR_NONE;
+    return true;
+}
+
 /* Produce and Fetch name topics by id from version 13 on, both (KIP-516). */
 const struct metadata_topic *request_topic(const struct broker *broker, const struct request *request,
                                            struct kafka_text name, struct base_uuid id)
@@ -406,7 +427,9 @@ int16_t request_partition_error(const struct broker *broker, const struct reques
                                 const struct metadata_topic *topic, int32_t index)
 {
     if (topic == NULL) {
-        return request->version >= 13 ? KAFKA_ERROR_UNKNOWN_TOPIC_ID : KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION;
+        bool is_by_id = request->api_key == KAFKA_API_PRODUCE || request->api_key == KAFKA_API_FETCH;
+        return is_by_id && request->version >= 13 ? KAFKA_ERROR_UNKNOWN_TOPIC_ID
+                                                  : KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION;
     }
     bool is_there = metadata_partition(broker->image, topic, index) != NULL;
     return is_there ? KAFKA_ERROR_NONE : KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION;
@@ -448,6 +471,17 @@ static void ask_part(struct broker *broker, struct request *request, uint32_t in
         message.words[5] = (uint64_t)part->ask_offset;
         message.words[6] = (uint64_t)(uint32_t)part->ask_epoch;
         break;
+    case KAFKA_API_OFFSET_FOR_LEADER_EPOCH:
+        message_begin(&message, part->shard, MSG_EPOCH);
+        message.words[5] = (uint64_t)(uint32_t)part->ask_offset;
+        message.words[6] = (uint64_t)(uint32_t)part->ask_epoch;
+        break;
+    case KAFKA_API_DESCRIBE_PRODUCERS:
+        message_begin(&message, part->shard, MSG_PRODUCERS);
+        message.lent = part->page;
+        message.lent_bytes = sizeof *part->page;
+        break;
+    case KAFKA_API_DESCRIBE_LOG_DIRS: message_begin(&message, part->shard, MSG_SIZE); break;
     default: UNREACHABLE();
     }
     put_part(&message, 0, part->id);
@@ -470,6 +504,9 @@ static void parts_answered(struct broker *broker, struct request *request, struc
     case KAFKA_API_PRODUCE: produce_answered(broker, request, out); return;
     case KAFKA_API_FETCH: fetch_answered(broker, request, out); return;
     case KAFKA_API_LIST_OFFSETS: list_offsets_answered(broker, request, out); return;
+    case KAFKA_API_OFFSET_FOR_LEADER_EPOCH: epochs_answered(broker, request, out); return;
+    case KAFKA_API_DESCRIBE_PRODUCERS: producers_answered(broker, request, out); return;
+    case KAFKA_API_DESCRIBE_LOG_DIRS: log_dirs_answered(broker, request, out); return;
     default: groups_answered(broker, request, out); return;
     }
 }
@@ -534,6 +571,16 @@ static void on_part_answer(struct broker *broker, const struct port_message *mes
         part->leader_epoch = (int32_t)(uint32_t)message->words[5];
         break;
     case MSG_GROUPED: break; /* it is in the loan */
+    case MSG_SIZE_DONE:
+        part->error = (int16_t)message->words[2];
+        part->size_bytes = message->words[3];
+        break;
+    case MSG_PRODUCERS_DONE: part->error = (int16_t)message->words[2]; break;
+    case MSG_EPOCH_DONE:
+        part->error = (int16_t)message->words[2];
+        part->leader_epoch = (int32_t)(uint32_t)message->words[3];
+        part->offset = (int64_t)message->words[4];
+        break;
     default: UNREACHABLE();
     }
     part->is_answered = true;
@@ -614,6 +661,9 @@ void front_message(struct broker *broker, const struct port_message *message, st
     }
     case MSG_APPENDED:
     case MSG_READ_DONE:
+    case MSG_SIZE_DONE:
+    case MSG_PRODUCERS_DONE:
+    case MSG_EPOCH_DONE:
     case MSG_TIME_DONE:
     case MSG_GROUPED: on_part_answer(broker, message, out); return;
     case MSG_WOKE: {

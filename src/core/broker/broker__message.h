@@ -19,12 +19,18 @@ enum message_kind {
     MSG_READ,     /* 5 offset, 6 bytes_max, 7 current leader epoch asked for -> MSG_READ_DONE */
     MSG_READ_DONE, /* 0-1 asker, 2 error, 3 watermark, 4 log start, 5 file shard | slot << 32, 6 file generation, 7 position,
                           8 size, 9 lease, 10 first batch size, 11 leader epoch, 12 busy */
-    MSG_RELEASE,   /* 0 lease: the loan of a range ends; no answer */
-    MSG_TIME,      /* 5 timestamp or special, 6 current leader epoch asked for -> MSG_TIME_DONE */
-    MSG_TIME_DONE, /* 0-1 asker, 2 error, 3 offset, 4 timestamp, 5 leader epoch */
-    MSG_WATCH,     /* 5 offset: MSG_WOKE once the watermark is past it; no answer before */
-    MSG_UNWATCH,   /* 3-4 asker: no MSG_WOKE is wanted any more (one may be under way) */
-    MSG_WOKE,      /* 0-1 asker, 2: there is no room to watch (1), look again a little later */
+    MSG_RELEASE,        /* 0 lease: the loan of a range ends; no answer */
+    MSG_TIME,           /* 5 timestamp or special, 6 current leader epoch asked for -> MSG_TIME_DONE */
+    MSG_TIME_DONE,      /* 0-1 asker, 2 error, 3 offset, 4 timestamp, 5 leader epoch */
+    MSG_SIZE,           /* -> MSG_SIZE_DONE */
+    MSG_SIZE_DONE,      /* 0-1 asker, 2 error, 3 bytes */
+    MSG_PRODUCERS,      /* lent: struct producers_page, filled in -> MSG_PRODUCERS_DONE */
+    MSG_PRODUCERS_DONE, /* 0-1 asker, 2 error */
+    MSG_EPOCH,          /* 5 epoch, 6 current leader epoch asked for -> MSG_EPOCH_DONE */
+    MSG_EPOCH_DONE,     /* 0-1 asker, 2 error, 3 epoch, 4 its end offset */
+    MSG_WATCH,          /* 5 offset: MSG_WOKE once the watermark is past it; no answer before */
+    MSG_UNWATCH,        /* 3-4 asker: no MSG_WOKE is wanted any more (one may be under way) */
+    MSG_WOKE,           /* 0-1 asker, 2: there is no room to watch (1), look again a little later */
     /* front asks the controller on shard 0 */
     MSG_CONTROL,    /* lent: struct control_loan -> MSG_CONTROLLED */
     MSG_CONTROLLED, /* 0-1 asker */

@@ -40,6 +40,10 @@ static void fill_parts(struct broker *broker, struct request *request, const str
             if (part->is_answered) { continue; }
             part->id = (struct base_part){.topic = topic->id, .index = asked->partition_index};
             part->shard = shard_of(broker, part->id);
+            if (parts_supersede(broker, request, topic, at - 1)) { /* asked twice, it is not looked up at all */
+                part->is_answered = true;
+                part->error = KAFKA_ERROR_INVALID_REQUEST;
+            }
             part->ask_offset = asked->timestamp;
             part->ask_epoch = request->version >= 4 ? asked->current_leader_epoch : -1;
         }
@@ -70,22 +74,25 @@ void list_offsets_answered(struct broker *broker, struct request *request, struc
     struct kafka_list_offsets_response *answer = base_arena_take(&request->arena, sizeof *answer);
     kafka_list_offsets_response_init(answer);
     answer->topics = kafka_list_offsets_response_list_offsets_topic_response_take(&request->arena, list->topics_count);
-    answer->topics_count = list->topics_count;
     uint32_t at = 0;
     for (int32_t t = 0; t < list->topics_count; t++) {
         struct kafka_list_offsets_response_list_offsets_topic_response *topic = &answer->topics[t];
+        int32_t count = list->topics[t].partitions_count;
         topic->name = list->topics[t].name;
-        topic->partitions_count = list->topics[t].partitions_count;
-        topic->partitions =
-            kafka_list_offsets_response_list_offsets_partition_response_take(&request->arena, topic->partitions_count);
-        for (int32_t p = 0; p < topic->partitions_count; p++, at++) {
+        topic->partitions = kafka_list_offsets_response_list_offsets_partition_response_take(&request->arena, count);
+        for (int32_t p = 0; p < count; p++, at++) {
             const struct part *part = &request->parts[at];
-            topic->partitions[p].partition_index = list->topics[t].partitions[p].partition_index;
-            topic->partitions[p].error_code = part->error;
-            topic->partitions[p].offset = part->offset;
-            topic->partitions[p].timestamp = part->timestamp_ms;
-            if (request->version >= 4) { topic->partitions[p].leader_epoch = part->leader_epoch; }
+            if (part->is_superseded) { continue; }
+            struct kafka_list_offsets_response_list_offsets_partition_response *line =
+                &topic->partitions[topic->partitions_count];
+            topic->partitions_count += 1;
+            line->partition_index = list->topics[t].partitions[p].partition_index;
+            line->error_code = part->error;
+            line->offset = part->offset;
+            line->timestamp = part->timestamp_ms;
+            if (request->version >= 4) { line->leader_epoch = part->leader_epoch; }
         }
+        answer->topics_count += 1;
     }
     request_answer(broker, request, answer, out);
 }

@@ -48,6 +48,7 @@ static void fill_parts(struct broker *broker, struct request *request, const str
             }
             part->id = (struct base_part){.topic = topic->id, .index = partition->index};
             part->shard = shard_of(broker, part->id);
+            parts_supersede(broker, request, topic, at - 1);
             /* The frame is the request's own, and may be written to until it is released. */
             part->batch = request->frame + (partition->records.at - request->frame);
             part->batch_bytes = (uint32_t)partition->records.size_bytes;
@@ -64,6 +65,19 @@ static void answer_all(struct broker *broker, struct request *request, int16_t e
     produce_answered(broker, request, out);
 }
 
+/* A batch of a transaction, in a request that names none. */
+static bool has_transactional(const struct kafka_produce_request *produce)
+{
+    for (int32_t t = 0; t < produce->topic_data_count; t++) {
+        for (int32_t p = 0; p < produce->topic_data[t].partition_data_count; p++) {
+            const struct kafka_records *records = &produce->topic_data[t].partition_data[p].records;
+            if (records->size_bytes < REC_HEADER_BYTES) { continue; }
+            if ((records->at[REC_ATTRIBUTES_AT + 1] & REC_ATTRIBUTE_TRANSACTIONAL) != 0) { return true; }
+        }
+    }
+    return false;
+}
+
 void produce_begin(struct broker *broker, struct request *request, struct port_out *out)
 {
     const struct kafka_produce_request *produce = request->decoded;
@@ -75,6 +89,10 @@ void produce_begin(struct broker *broker, struct request *request, struct port_o
     fill_parts(broker, request, produce);
     if (produce->acks < -1 || produce->acks > 1) {
         answer_all(broker, request, KAFKA_ERROR_INVALID_REQUIRED_ACKS, out);
+        return;
+    }
+    if (kafka_text_is_null(produce->transactional_id) && has_transactional(produce)) {
+        answer_all(broker, request, KAFKA_ERROR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED, out);
         return;
     }
     if (!kafka_text_is_null(produce->transactional_id)) {
@@ -123,19 +141,24 @@ static struct kafka_produce_response *build_answer(struct request *request)
     struct kafka_produce_response *answer = base_arena_take(&request->arena, sizeof *answer);
     kafka_produce_response_init(answer);
     answer->responses = kafka_produce_response_topic_produce_response_take(&request->arena, produce->topic_data_count);
-    answer->responses_count = produce->topic_data_count;
+    answer->responses_count = 0;
     uint32_t at = 0;
     for (int32_t t = 0; t < produce->topic_data_count; t++) {
         const struct kafka_produce_request_topic_produce_data *data = &produce->topic_data[t];
-        struct kafka_produce_response_topic_produce_response *topic = &answer->responses[t];
+        struct kafka_produce_response_topic_produce_response *topic = &answer->responses[answer->responses_count];
         topic->name = data->name;
         topic->topic_id = data->topic_id;
         topic->partition_responses =
             kafka_produce_response_partition_produce_response_take(&request->arena, data->partition_data_count);
-        topic->partition_responses_count = data->partition_data_count;
-        for (int32_t p = 0; p < topic->partition_responses_count; p++) {
-            fill_partition(request, &request->parts[at++], &topic->partition_responses[p]);
+        for (int32_t p = 0; p < data->partition_data_count; p++) {
+            struct part *part = &request->parts[at++];
+            if (part->is_superseded) { continue; }
+            fill_partition(request, part, &topic->partition_responses[topic->partition_responses_count]);
+            topic->partition_responses_count += 1;
         }
+        if (topic->partition_responses_count > 0) {
+            answer->responses_count += 1;
+        } /* as Kafka, which groups by topic */
     }
     return answer;
 }

@@ -41,7 +41,10 @@ static const int16_t served[] = {KAFKA_API_PRODUCE,
                                  KAFKA_API_OFFSET_DELETE,
                                  KAFKA_API_DESCRIBE_CLUSTER,
                                  KAFKA_API_DESCRIBE_TOPIC_PARTITIONS,
-                                 KAFKA_API_LIST_CONFIG_RESOURCES};
+                                 KAFKA_API_LIST_CONFIG_RESOURCES,
+                                 KAFKA_API_OFFSET_FOR_LEADER_EPOCH,
+                                 KAFKA_API_DESCRIBE_LOG_DIRS,
+                                 KAFKA_API_DESCRIBE_PRODUCERS};
 
 bool topics_serves(int16_t api_key, int16_t version)
 {

@@ -218,6 +218,16 @@ enum base_rc plog_truncate(struct plog *plog, struct plog_ref ref, uint64_t toke
  * for will end the log: what a leader has at those offsets is not what is here. */
 void plog_watermark(struct plog *plog, struct plog_ref ref, int64_t offset, struct port_out *out);
 
+/* The producers that a log remembers, up to `max` of them; gives how many there are. */
+struct plog_producer {
+    int64_t id;
+    int16_t epoch;
+    int32_t sequence_last; /* -1: none under this epoch */
+    int64_t timestamp_ms;  /* of its last batch; -1: none */
+};
+uint32_t plog_producers(const struct plog *plog, struct plog_ref ref, struct plog_producer *producers_out,
+                        uint32_t max);
+
 /* DeleteRecords and retention: the log start moves to `offset` (not above the watermark), whole segments below go.
  * PLOG_OUT_STARTED with the token follows when it is durable. Fails BASE_FULL: it is moving, or a truncation is on its way. */
 MUST_USE

@@ -131,7 +131,7 @@ static enum plog__verdict judge(struct plog *plog, struct plog__log *log, struct
         enum plog__verdict verdict = plog__sequence_judge(&next, &head, &kept);
         if (verdict == PLOG__DUPLICATE) {
             append->base_offset = kept.base_offset;
-            append->log_append_time_ms = append->ask.is_log_append_time ? kept.timestamp_ms : -1;
+            append->log_append_time_ms = kept.timestamp_ms; /* Kafka's answer has it whoever set it */
         }
         if (verdict != PLOG__ACCEPT) { return verdict; }
         int64_t delta = head.offset_last - head.base_offset;

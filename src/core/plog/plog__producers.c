@@ -205,3 +205,23 @@ void plog__producers_expire(struct plog *plog, struct plog__log *log)
         }
     }
 }
+
+uint32_t plog_producers(const struct plog *plog, struct plog_ref ref, struct plog_producer *producers_out, uint32_t max)
+{
+    const struct plog__log *log = plog__log_of(plog, ref);
+    uint32_t count = 0;
+    if (log == NULL) { return 0; }
+    for (struct base_link *link = base_list_first(&log->producers); link != NULL;
+         link = base_list_next(&log->producers, link)) {
+        const struct plog__producer *producer = BASE_ITEM(link, struct plog__producer, of_log);
+        count += 1;
+        if (count > max) { continue; }
+        const struct plog__sequence *now = &producer->now;
+        const struct plog__kept *last = now->kept_count == 0 ? NULL : &now->kept[now->kept_count - 1];
+        producers_out[count - 1] = (struct plog_producer){.id = producer->id,
+                                                          .epoch = now->epoch,
+                                                          .sequence_last = last == NULL ? -1 : last->sequence_last,
+                                                          .timestamp_ms = last == NULL ? -1 : last->timestamp_ms};
+    }
+    return count;
+}
