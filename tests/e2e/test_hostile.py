@@ -246,7 +246,7 @@ def test_batches_are_judged_as_kafka_does():
         reader.take("i")
         reader.string()
         equal(reader.take("iih")[2], UNSUPPORTED_COMPRESSION, "zstd in a Produce too old for it")
-        equal(conn.list_offsets("judged", {0: -1})[0][2], end + 2, "nothing but the good batches is there")
+        equal(conn.list_offsets("judged", {0: -1})[0][2], end + 1, "nothing but the good batches is there, what came twice once")
         for version in (0, 1, 2):
             with Conn(broker.host, broker.port) as old:
                 old.send(wire.PRODUCE, version, struct.pack(">hi", -1, 9000) + array([]))

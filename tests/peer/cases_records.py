@@ -198,6 +198,7 @@ def a_version_of_produce_that_nobody_has(t, version):
 
 def new_producer(t):
     answer = t.quietly("InitProducerId", 4, TransactionalId=None, TransactionTimeoutMs=1000)
+    t.producer_word(answer["ProducerId"])  # the first that is made is the first wherever it stands
     return answer["ProducerId"]
 
 
