@@ -21,7 +21,7 @@ void node_init(struct node *node, uint32_t step_max, uint64_t journal_bytes)
     config->producers_max = 64;
     config->request_bytes_max = 1 << 20;
     config->journal_bytes_max = journal_bytes;
-    config->journal_file_bytes = 64 << 10;
+    config->journal_file_bytes = NODE_JOURNAL_FILE_BYTES;
     config->inline_bytes_max = 4 << 10;
     config->decompressed_bytes_max = 1 << 20;
     config->step_max = step_max;

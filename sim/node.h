@@ -10,8 +10,9 @@
 #include "broker/broker.h"
 #include "sim/world/world.h"
 
-#define NODE_PORT       9092
-#define NODE_CLUSTER_ID "weir-sim-cluster-id-00"
+#define NODE_PORT               9092
+#define NODE_JOURNAL_FILE_BYTES ((uint64_t)64 << 10)
+#define NODE_CLUSTER_ID         "weir-sim-cluster-id-00"
 
 #define NODE_PAIRS_MAX 4
 

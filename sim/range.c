@@ -29,7 +29,7 @@ struct worker {
 struct totals {
     struct run_result sum;
     uint64_t seeds, failed;
-    uint64_t *events, *crashes, *acknowledged; /* of each seed, for the medians */
+    uint64_t *events, *crashes, *acknowledged, *disk_kinds; /* of each seed, for the medians */
 };
 
 struct pool {
@@ -73,6 +73,8 @@ static void print_result(const struct range_config *range, const struct run_conf
         if (!result->is_ok) {
             printf(",\"what\":");
             print_json_text(result->text);
+            printf(",\"step\":%" PRIu64 ",\"fault\":\"%s\",\"fault_step\":%" PRIu64, result->step, result->fault,
+                   result->fault_step);
         }
         printf("}\n");
         return;
@@ -80,8 +82,10 @@ static void print_result(const struct range_config *range, const struct run_conf
     if (!result->is_ok) { printf("%s: %s\n", result->id, result->text); }
     printf("seed=%" PRIu64 "%s events=%" PRIu64 " virtual_s=%.3f hash=%016" PRIx64 " result=%s", result->seed,
            result->is_log ? " mode=log" : "", result->events, virtual_s, result->hash,
-           result->is_ok ? "ok" : result->id);
+           !result->is_ok ? result->id : (result->is_cut ? "cut" : "ok"));
     if (!result->is_ok) {
+        printf(" step=%" PRIu64, result->step);
+        if (result->fault[0] != 0) { printf(" fault=%s@%" PRIu64, result->fault, result->fault_step); }
         printf(" repeat: ");
         print_command(config, result->seed);
     }
@@ -168,6 +172,7 @@ static void add(struct totals *totals, const struct run_result *result, uint64_t
         totals->sum.asked_of[i] += result->asked_of[i];
         totals->sum.crashes_before[i] += result->crashes_before[i];
     }
+    for (int i = WORLD_DISK_SLOW; i <= WORLD_DISK_ROT; i++) { totals->disk_kinds[at] += result->hits[i] > 0 ? 1 : 0; }
     totals->events[at] = result->events;
     totals->crashes[at] = result->crashes;
     totals->acknowledged[at] = result->acknowledged;
@@ -244,7 +249,7 @@ static void print_row(bool is_json, const char *kind, const char *name, uint64_t
 static void print_tables(const struct range_config *range, struct totals *totals)
 {
     for (int i = 0; i < WORLD_FAULT_COUNT; i++) {
-        bool is_of_swarm = world_fault_is_in_swarm((enum world_fault)i) || i >= WORLD_KEPT_WRITE;
+        bool is_of_swarm = world_fault_is_in_swarm((enum world_fault)i) || i >= WORLD_KEPT_WRITE || i == WORLD_DISK_ROT;
         if (!is_of_swarm && totals->sum.hits[i] == 0) { continue; }
         print_row(range->is_json, "fault", world_fault_name((enum world_fault)i), totals->sum.hits[i]);
     }
@@ -267,6 +272,7 @@ static void print_tables(const struct range_config *range, struct totals *totals
     }
     print_row(range->is_json, "median", "events", median(totals->events, totals->seeds));
     print_row(range->is_json, "median", "crashes", median(totals->crashes, totals->seeds));
+    print_row(range->is_json, "median", "disk_fault_kinds", median(totals->disk_kinds, totals->seeds));
     print_row(range->is_json, "median", "acknowledged", median(totals->acknowledged, totals->seeds));
 }
 
@@ -280,6 +286,24 @@ static double cpu_s(void)
         sum += (double)usage.ru_stime.tv_sec + (double)usage.ru_stime.tv_usec / 1e6;
     }
     return sum;
+}
+
+/* The last figures depend on the machine: on one core, how many events and how much simulated time a second of it brings. */
+static void print_sum(const struct range_config *range, const struct totals *totals)
+{
+    double virtual_s = (double)totals->sum.virtual_ns / 1e9, spent_s = cpu_s();
+    double per_s = spent_s > 0 ? 1 / spent_s : 0;
+    if (range->is_json) {
+        printf("{\"seeds\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"events\":%" PRIu64 ",\"virtual_s\":%.1f,\"cpu_s\":%.1f"
+               ",\"events_per_cpu_s\":%.0f,\"virtual_s_per_cpu_s\":%.0f}\n",
+               totals->seeds, totals->failed, totals->sum.events, virtual_s, spent_s,
+               (double)totals->sum.events * per_s, virtual_s * per_s);
+        return;
+    }
+    printf("seeds=%" PRIu64 " failed=%" PRIu64 " events=%" PRIu64
+           " virtual_s=%.1f cpu_s=%.1f events_per_cpu_s=%.0f virtual_s_per_cpu_s=%.0f\n",
+           totals->seeds, totals->failed, totals->sum.events, virtual_s, spent_s, (double)totals->sum.events * per_s,
+           virtual_s * per_s);
 }
 
 static void end_workers(struct pool *pool)
@@ -315,11 +339,14 @@ int range_run(const struct range_config *range, const struct run_config *config)
 {
     struct pool *pool = calloc(1, sizeof *pool);
     uint64_t count = range->last - range->first + 1;
-    uint64_t *figures = calloc(3 * (size_t)count, sizeof *figures);
+    uint64_t *figures = calloc(4 * (size_t)count, sizeof *figures);
     CHECK(pool != NULL && figures != NULL);
     pool->range = range;
     pool->config = config;
-    pool->totals = (struct totals){.events = figures, .crashes = figures + count, .acknowledged = figures + 2 * count};
+    pool->totals = (struct totals){.events = figures,
+                                   .crashes = figures + count,
+                                   .acknowledged = figures + 2 * count,
+                                   .disk_kinds = figures + 3 * count};
     for (uint32_t i = 0; i < range->jobs; i++) {
         pool->workers[i].next = range->first + i;
         start_worker(pool, &pool->workers[i]);
@@ -327,17 +354,8 @@ int range_run(const struct range_config *range, const struct run_config *config)
     while (!pool->is_ending && poll_workers(pool) > 0) {}
     end_workers(pool);
     print_tables(range, &pool->totals);
-    const struct totals *totals = &pool->totals;
-    double virtual_s = (double)totals->sum.virtual_ns / 1e9;
-    if (range->is_json) {
-        printf("{\"seeds\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"events\":%" PRIu64
-               ",\"virtual_s\":%.1f,\"cpu_s\":%.1f}\n",
-               totals->seeds, totals->failed, totals->sum.events, virtual_s, cpu_s());
-    } else {
-        printf("seeds=%" PRIu64 " failed=%" PRIu64 " events=%" PRIu64 " virtual_s=%.1f cpu_s=%.1f\n", totals->seeds,
-               totals->failed, totals->sum.events, virtual_s, cpu_s());
-    }
-    int code = totals->failed == 0 ? 0 : 1;
+    print_sum(range, &pool->totals);
+    int code = pool->totals.failed == 0 ? 0 : 1;
     free(figures);
     free(pool);
     return code;

@@ -53,7 +53,15 @@ static const char *const branch_names[RUN_BRANCH_COUNT] = {
     "disk_full",        "full_refused",      "start_refused",
     "log_mode",         "log_truncated",     "log_crash_in_truncation",
     "log_file_cut",     "log_segment_gone",  "log_waited_checkpoint",
+    "damage_told",
 };
+void run__leave(struct run *run)
+{
+    run->result->is_cut = true;
+    panic_run = NULL;
+    siglongjmp(panic_way_out, 1);
+}
+
 const char *run_branch_name(enum run_branch branch) { return branch_names[branch]; }
 
 void run__fail(struct run *run, const char *id, const char *format, ...)
@@ -61,6 +69,13 @@ void run__fail(struct run *run, const char *id, const char *format, ...)
     if (run->is_failed) { return; }
     run->is_failed = true;
     struct run_result *result = run->result;
+    if (run->world != NULL) {
+        enum world_fault fault;
+        result->step = world_events(run->world);
+        if (world_last_fault(run->world, &fault, &result->fault_step)) {
+            (void)snprintf(result->fault, sizeof result->fault, "%s", world_fault_name(fault)); /* short */
+        }
+    }
     (void)snprintf(result->id, sizeof result->id, "%s", id); /* cut: every id is short */
     va_list words;
     va_start(words, format);
@@ -282,17 +297,31 @@ static bool stop_broker(struct run *run)
     return false;
 }
 
+static void judge(struct run *run)
+{
+    judge_history(&run->history, &run->report);
+    (void)is_broken(run); /* keeps what was found */
+}
+
 static bool restart(struct run *run)
 {
-    if (run->shape.clean_stop != 0) {
-        if (!stop_broker(run)) { return false; }
-    } else {
+    uint64_t refused = run->result->branches[RUN_START_REFUSED];
+    if (run->shape.rots > 0) {
         world_crash(run->world, run->cast.broker, WORLD_POWER);
+        run__rot(run);
+    } else if (run->shape.clean_stop == 0) {
+        world_crash(run->world, run->cast.broker, WORLD_POWER);
+    } else if (!stop_broker(run)) {
+        return false;
     }
     (void)world_run(run->world, world_now(run->world) + 10 * WORLD_MS); /* is_broken looks */
     world_restart(run->world, run->cast.broker);
     come_to(run, RUN_AT_START);
     if (run_until(run, broker_serves, START_MAX_NS)) { return true; }
+    if (run->is_rotten && run->result->branches[RUN_START_REFUSED] > refused) { /* said why, and served nothing */
+        judge(run);
+        return false;
+    }
     run__fail(run, "I21", "the broker does not start: %s", broker_state_name(run->states[0]));
     return false;
 }
@@ -360,13 +389,6 @@ static bool idle(struct run *run)
     return !is_broken(run);
 }
 
-static void judge(struct run *run)
-{
-    judge_history(&run->history, &run->report);
-    run__judge_files(run);
-    (void)is_broken(run); /* keeps what was found */
-}
-
 static void go(struct run *run)
 {
     (void)run_until(run, producers_are_finished, 40 * WORLD_S); /* faults may keep them from it */
@@ -403,8 +425,12 @@ void run__begin(struct run *run, const struct world_knobs *knobs)
     run->world = world_create(config->seed, knobs);
     if (config->trace != NULL) { world_trace_to(run->world, config->trace); }
     run->stream = check_stream_create(&run->report);
-    run->cast = (struct actor_cast){
-        .world = run->world, .history = &run->history, .port = NODE_PORT, .context = run, .on_read = on_read};
+    run->cast = (struct actor_cast){.world = run->world,
+                                    .history = &run->history,
+                                    .port = NODE_PORT,
+                                    .context = run,
+                                    .on_read = on_read,
+                                    .is_excused = run__is_excused};
     node_init(&run->node, (uint32_t)run->shape.step_max, (uint64_t)run->shape.journal_bytes);
     if (run__has_retention(run)) { run->node.config.retention_check_ms = RETENTION_CHECK_MS; }
     run->node.refuse_ppm = run->shape.refusals != 0 ? 600000 : 0;
@@ -428,6 +454,10 @@ void run__end(struct run *run)
     result->acknowledged = run->cast.acknowledged;
     result->operations = run->history.op_count;
     if (run->config->history != NULL) { history_write(&run->history, run->config->history); }
+    if (run->world != NULL && run->config->until > 0 && run->config->states != NULL) {
+        run->until_step = world_events(run->world) - (result->is_cut ? 1 : 0); /* left before the next one's step */
+        run__print_states(run, run->config->states);
+    }
     if (run->world != NULL) {
         result->events = world_events(run->world);
         result->virtual_ns = world_now(run->world);

@@ -52,11 +52,13 @@ struct run_plant {
 
 struct run_config {
     uint64_t seed;
-    struct run_set sets[RUN_SETS_MAX]; /* knobs of the world, or of the run (run_knob_is_known) */
+    struct run_set sets[RUN_SETS_MAX]; /* knobs of the world, or of the run (run_knob_wrong) */
     uint32_t set_count;
     enum run_mode mode;
-    FILE *trace;   /* NULL: none */
-    FILE *history; /* NULL: none */
+    FILE *trace;    /* NULL: none */
+    FILE *history;  /* NULL: none */
+    uint64_t until; /* 0: none. After so many events the run is left, and `states` gets every node's state */
+    FILE *states;
     struct run_plant plant;
 };
 
@@ -88,6 +90,7 @@ enum run_branch { /* what a start or an end met: the broker's recovery */
                   RUN_LOG_FILE_CUT,          /* a file was cut while truncations went on */
                   RUN_LOG_SEGMENT_GONE,      /* a file was unlinked */
                   RUN_LOG_WAITED_CHECKPOINT, /* an append to a truncated log was too large for the journal */
+                  RUN_DAMAGE_TOLD,           /* a start found what had rotted, and said so of a partition */
                   RUN_BRANCH_COUNT
 };
 const char *run_branch_name(enum run_branch branch);
@@ -115,6 +118,10 @@ struct run_result {
     bool is_log; /* the log mode ran */
     char id[8];  /* I4, I21, CHECK, ... */
     char text[512];
+    uint64_t step;  /* what broke was seen at this event */
+    char fault[32]; /* the last one before it; "": none */
+    uint64_t fault_step;
+    bool is_cut; /* left at `until` */
     uint64_t events;
     uint64_t virtual_ns;
     uint64_t hash;
@@ -132,8 +139,8 @@ struct run_result {
 };
 
 bool run_is_log(const struct run_config *config);
-/* True for a knob of the run, or of the world. */
-bool run_knob_is_known(const char *name);
+/* NULL: a knob of the run, or of the world, and a value that it can have; else what is wrong. */
+const char *run_knob_wrong(const char *name, int64_t value);
 void run_seed(const struct run_config *config, struct run_result *result_out);
 
 #endif

@@ -18,7 +18,7 @@ struct run_shape { /* drawn from the seed; each may be set */
     int64_t shards, step_max, topics, partitions_max, producers, consumers, rudes;
     int64_t records, value_bytes_max, pause_max_ms, crashes, load_ms, segment_bytes, journal_bytes, io_errors,
         clean_stop;
-    int64_t state_crashes, sync_errors, full_disks, retention, refusals, region_mb;
+    int64_t state_crashes, sync_errors, full_disks, retention, refusals, region_mb, rots;
     int64_t admin_operations;
     int64_t churn; /* every topic but the first is deleted and made anew at times; 0: as drawn */
 };
@@ -51,6 +51,8 @@ struct run {
     uint32_t trap_count;
     enum run_state sprung; /* whose crash is planned; RUN_STATE_COUNT: of none */
     bool is_calm;          /* faults have stopped */
+    bool is_rotten;        /* bits of the journal were flipped */
+    uint64_t until_step;   /* when the states were printed */
     bool is_failed;
     void *user; /* of who drives it */
     /* of this boot */
@@ -89,6 +91,13 @@ void run__judge_files(struct run *run);
 bool run__has_retention(const struct run *run); /* some topics lose their oldest records */
 void run__add_actors(struct run *run);
 void run__observe(struct run *run);
+/* The broker is down: its journal rots. */
+void run__rot(struct run *run);
+/* The broker says that this partition is damaged, and something has rotted. */
+bool run__is_excused(void *context, const char *topic, int32_t partition);
+void run__print_states(const struct run *run, FILE *to);
+/* From within a step: ends the run here. */
+NORETURN void run__leave(struct run *run);
 void run__schedule(struct run *run);
 /* The broker has stopped, asked or not: somebody starts it again. */
 void run__stopped(struct run *run);

@@ -46,6 +46,7 @@ static void on_event(void *context, uint32_t node, uint32_t shard, const struct 
 {
     (void)machine;
     struct run *run = context;
+    if (run->config->until > 0 && world_events(run->world) > run->config->until) { run__leave(run); }
     if (node != run->cast.broker) { return; }
     run->broker_events += 1;
     note_event(run, shard, event);
@@ -144,6 +145,7 @@ static void look_at_logs(struct run *run, uint32_t shard, const struct broker *b
                                 .offset_end = view.offset_end,
                                 .watermark = view.watermark,
                                 .is_failed = view.is_failed || view.is_damaged};
+        if (run->is_rotten && view.is_damaged) { run->result->branches[RUN_DAMAGE_TOLD] = 1; }
         check_stream_log(run->stream, &log, true);
     }
 }
@@ -199,6 +201,7 @@ static void on_step(void *context, uint32_t node, uint32_t shard, const struct p
 {
     (void)out;
     struct run *run = context;
+    if (run->report.count > 0) { run__fail(run, run->report.breaches[0].id, "%s", run->report.breaches[0].text); }
     if (node != run->cast.broker) { return; }
     const struct broker *broker = machine;
     struct broker_view view;

@@ -10,31 +10,33 @@
 static const struct {
     const char *name;
     size_t at;
+    int64_t min, max;
 } shape_knobs[] = {
-    {"shards", offsetof(struct run_shape, shards)},
-    {"step_max", offsetof(struct run_shape, step_max)},
-    {"topics", offsetof(struct run_shape, topics)},
-    {"partitions_max", offsetof(struct run_shape, partitions_max)},
-    {"producers", offsetof(struct run_shape, producers)},
-    {"consumers", offsetof(struct run_shape, consumers)},
-    {"rudes", offsetof(struct run_shape, rudes)},
-    {"records", offsetof(struct run_shape, records)},
-    {"value_bytes_max", offsetof(struct run_shape, value_bytes_max)},
-    {"pause_max_ms", offsetof(struct run_shape, pause_max_ms)},
-    {"crashes", offsetof(struct run_shape, crashes)},
-    {"load_ms", offsetof(struct run_shape, load_ms)},
-    {"segment_bytes", offsetof(struct run_shape, segment_bytes)},
-    {"journal_bytes", offsetof(struct run_shape, journal_bytes)},
-    {"state_crashes", offsetof(struct run_shape, state_crashes)},
-    {"refusals", offsetof(struct run_shape, refusals)},
-    {"region_mb", offsetof(struct run_shape, region_mb)},
-    {"sync_errors", offsetof(struct run_shape, sync_errors)},
-    {"retention", offsetof(struct run_shape, retention)},
-    {"full_disks", offsetof(struct run_shape, full_disks)},
-    {"io_errors", offsetof(struct run_shape, io_errors)},
-    {"clean_stop", offsetof(struct run_shape, clean_stop)},
-    {"admin_operations", offsetof(struct run_shape, admin_operations)},
-    {"churn", offsetof(struct run_shape, churn)},
+    {"shards", offsetof(struct run_shape, shards), 1, WORLD_SHARDS_MAX},
+    {"step_max", offsetof(struct run_shape, step_max), 1, 100000},
+    {"topics", offsetof(struct run_shape, topics), 1, ACTOR_TOPICS_MAX},
+    {"partitions_max", offsetof(struct run_shape, partitions_max), 1, 64},
+    {"producers", offsetof(struct run_shape, producers), 0, 6},
+    {"consumers", offsetof(struct run_shape, consumers), 0, 4},
+    {"rudes", offsetof(struct run_shape, rudes), 0, 2},
+    {"records", offsetof(struct run_shape, records), 0, 1000000},
+    {"value_bytes_max", offsetof(struct run_shape, value_bytes_max), ACTOR_VALUE_BYTES_MIN, 500000},
+    {"pause_max_ms", offsetof(struct run_shape, pause_max_ms), 1, 60000},
+    {"crashes", offsetof(struct run_shape, crashes), 0, 1000},
+    {"load_ms", offsetof(struct run_shape, load_ms), 1, 600000},
+    {"segment_bytes", offsetof(struct run_shape, segment_bytes), 0, 1 << 30},
+    {"journal_bytes", offsetof(struct run_shape, journal_bytes), 512 << 10, 1 << 30},
+    {"state_crashes", offsetof(struct run_shape, state_crashes), 0, RUN_TRAPS_MAX},
+    {"refusals", offsetof(struct run_shape, refusals), 0, 1},
+    {"rots", offsetof(struct run_shape, rots), 0, 100},
+    {"region_mb", offsetof(struct run_shape, region_mb), NODE_REGION_MB_MIN, 1024},
+    {"sync_errors", offsetof(struct run_shape, sync_errors), 0, 1},
+    {"retention", offsetof(struct run_shape, retention), -1, 1},
+    {"full_disks", offsetof(struct run_shape, full_disks), 0, 100},
+    {"io_errors", offsetof(struct run_shape, io_errors), 0, 1},
+    {"clean_stop", offsetof(struct run_shape, clean_stop), 0, 1},
+    {"admin_operations", offsetof(struct run_shape, admin_operations), 0, 100000},
+    {"churn", offsetof(struct run_shape, churn), 0, 1},
 };
 
 static int64_t *shape_at(struct run_shape *shape, const char *name)
@@ -47,12 +49,16 @@ static int64_t *shape_at(struct run_shape *shape, const char *name)
     return NULL;
 }
 
-bool run_knob_is_known(const char *name)
+const char *run_knob_wrong(const char *name, int64_t value)
 {
-    struct run_shape shape;
     struct world_knobs knobs;
     world_knobs_default(&knobs);
-    return shape_at(&shape, name) != NULL || world_knobs_set(&knobs, name, 0);
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(shape_knobs); i++) {
+        if (strcmp(shape_knobs[i].name, name) != 0) { continue; }
+        return value < shape_knobs[i].min || value > shape_knobs[i].max ? "a value that this knob can't have" : NULL;
+    }
+    if (!world_knob_is_known(name)) { return "no such knob"; }
+    return world_knobs_set(&knobs, name, value) ? NULL : "a value that this knob can't have";
 }
 
 static int64_t draw(struct run *run, int64_t from, int64_t to)
@@ -118,6 +124,7 @@ void run__shape_draw(struct run *run, struct world_knobs *knobs)
         .clean_stop = draw(run, 0, 1),
         .refusals = base_prng_chance(&run->prng, 1, 4) ? 1 : 0,
         .region_mb = base_prng_chance(&run->prng, 1, 3) ? draw(run, NODE_REGION_MB_MIN, 30) : NODE_REGION_MB_MAX,
+        .rots = base_prng_chance(&run->prng, 1, 5) ? draw(run, 1, 6) : 0,
         .admin_operations = 30,
     };
     world_knobs_swarm(knobs, config->seed);

@@ -50,6 +50,8 @@ struct actor_cast {
     uint16_t port;
     void *context;
     void (*on_read)(void *context, struct base_part part, int64_t offset); /* may be NULL */
+    /* True: nobody can read that partition any more, the final reader neither. May be NULL. */
+    bool (*is_excused)(void *context, const char *topic, int32_t partition);
 };
 
 enum actor_role { ACTOR_PRODUCER = 0, ACTOR_CONSUMER, ACTOR_ADMIN, ACTOR_RUDE, ACTOR_VERIFIER };

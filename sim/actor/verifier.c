@@ -22,6 +22,7 @@ bool actor__verify_answered(struct actor *actor, const struct history_op *op)
     for (uint32_t i = 0; i < cast->topic_count; i++) {
         if (strcmp(cast->topics[i].name, op->topic) != 0) { continue; }
         for (int32_t p = 0; p < op->count && actor->assignment_count < ASSIGNMENTS_MAX; p++) {
+            if (cast->is_excused != NULL && cast->is_excused(cast->context, op->topic, p)) { continue; }
             actor->assignments[actor->assignment_count] =
                 (struct assignment){.topic = i, .partition = p, .is_wanted = true};
             actor__assign(actor, actor->assignment_count++, CLIENT_FROM_BEGINNING, 0);

@@ -142,7 +142,7 @@ void check_stream_log(struct check_stream *stream, const struct check_log *now, 
         (void)snprintf(log->name, sizeof log->name, "%.*s", (int)now->topic.size_bytes, (const char *)now->topic.at);
     }
     if (now->is_failed) {
-        if (stream->counts.errors == 0 && !log->is_told) {
+        if (stream->counts.errors == 0 && !stream->is_rotten && !log->is_told) {
             check_breach(stream->report, "I18", "%s-%" PRId32 " is damaged or failed, and no disk was", log->name,
                          log->id.index);
             log->is_told = true;
@@ -162,6 +162,8 @@ void check_stream_log(struct check_stream *stream, const struct check_log *now, 
     log->offset_end = now->offset_end;
     if (now->watermark > log->watermark) { log->watermark = now->watermark; }
 }
+
+void check_stream_rotten(struct check_stream *stream) { stream->is_rotten = true; }
 
 void check_stream_recovered(struct check_stream *stream)
 {

@@ -117,6 +117,7 @@ struct check_stream {
     struct stream_conn *conns;
     uint32_t conn_count, conn_room;
     uint64_t sequence;
+    bool is_rotten;
     uint8_t *scratch;
 };
 #define STREAM_SCRATCH_BYTES ((size_t)1 << 20)

@@ -360,6 +360,7 @@ bool world_rot_at(struct world *world, uint32_t node, uint32_t disk, const char 
     struct inode *inode = world__lookup(disk_at(world, node, disk), path, false);
     if (inode == NULL || position_bytes >= inode->cached.size_bytes) { return false; }
     flip(world, inode, position_bytes, true);
+    world__count(world, WORLD_DISK_ROT);
     return true;
 }
 

@@ -234,6 +234,27 @@ static bool field_set(struct world_knobs *knobs, size_t index, int64_t value)
     return false;
 }
 
+static bool is_never_zero(const char *name)
+{
+    static const char *const names[] = {"step_cost_min_ns", "segment_max_bytes", "socket_buffer_bytes",
+                                        "backlog_max",      "handles_max",       "file_max_bytes"};
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(names); i++) {
+        if (strcmp(name, names[i]) == 0) { return true; }
+    }
+    return false;
+}
+
+bool world_knob_is_known(const char *name)
+{
+    for (size_t i = 0; i < WORLD_KEPT_WRITE; i++) {
+        if (strcmp(name, faults[i].name) == 0) { return true; }
+    }
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(fields); i++) {
+        if (strcmp(name, fields[i].name) == 0) { return true; }
+    }
+    return false;
+}
+
 bool world_knobs_set(struct world_knobs *knobs, const char *name, int64_t value)
 {
     for (size_t i = 0; i < WORLD_KEPT_WRITE; i++) {
@@ -244,7 +265,8 @@ bool world_knobs_set(struct world_knobs *knobs, const char *name, int64_t value)
         }
     }
     for (size_t i = 0; i < BASE_ARRAY_COUNT(fields); i++) {
-        if (strcmp(name, fields[i].name) == 0) { return field_set(knobs, i, value); }
+        if (strcmp(name, fields[i].name) != 0) { continue; }
+        return !(value == 0 && is_never_zero(name)) && field_set(knobs, i, value);
     }
     return false;
 }

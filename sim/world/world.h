@@ -190,8 +190,9 @@ struct world_knobs {
 void world_knobs_default(struct world_knobs *knobs); /* every rate 0 */
 void world_knobs_swarm(struct world_knobs *knobs,
                        uint64_t seed); /* default, then a random subset of faults on, with random rates */
+bool world_knob_is_known(const char *name);
 /* "net_reset=500" (a fault by its name: its rate in ppm) or "disk_capacity_bytes=1000000", as `name`, `value`. False: no such
- * knob. */
+ * knob, or a value that it can't have. */
 MUST_USE
 bool world_knobs_set(struct world_knobs *knobs, const char *name, int64_t value);
 const char *world_fault_name(enum world_fault fault); /* "net_cut" */
@@ -324,6 +325,8 @@ void world_trace_to(struct world *world, FILE *to);
 
 /* A failed write-back that no sync has told of yet: the next one will, faults over or not. A power cut ends that too. */
 bool world_hides_error(const struct world *world, uint32_t node);
+/* The node, what is under way in it, its files, as text. */
+void world_print(const struct world *world, uint32_t node, FILE *to);
 uint32_t world_outstanding(const struct world *world, uint32_t node); /* effects without a completion */
 uint32_t world_open_ids(const struct world *world, uint32_t node);    /* connections, listeners and files */
 /* What a machine would read there now / would find after a power cut that keeps nothing. Valid until the next call into

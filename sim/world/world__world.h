@@ -13,6 +13,7 @@
  *         file.c     effects on open files
  *         cut.c      what a power cut leaves
  *         trace.c    the readable trace
+ *         print.c    a node as text
  *         flip.c     what is hashed
  *
  * SPDX-License-Identifier: Apache-2.0
