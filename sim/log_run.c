@@ -72,7 +72,8 @@ static void set_disk_errors(struct log_run *run, struct world_knobs *knobs)
 {
     static const enum world_fault faults[] = {WORLD_DISK_EIO_READ, WORLD_DISK_EIO_WRITE,  WORLD_DISK_EIO_SYNC,
                                               WORLD_DISK_EIO_BACK, WORLD_DISK_EIO_NAME,   WORLD_DISK_EIO_LIST,
-                                              WORLD_DISK_NO_SPACE, WORLD_DISK_NO_HANDLES, WORLD_DISK_NO_MEMORY};
+                                              WORLD_DISK_NO_SPACE, WORLD_DISK_NO_HANDLES, WORLD_DISK_NO_MEMORY,
+                                              WORLD_DISK_FULL};
     if (run->shape.io_errors != 0) { return; }
     for (size_t i = 0; i < BASE_ARRAY_COUNT(faults); i++) { knobs->rate_ppm[faults[i]] = 0; }
     if (run->shape.sync_errors != 0) { knobs->rate_ppm[WORLD_DISK_EIO_SYNC] = 500; }

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""usage.py: what weir-sim says to words that make no sense, and what --until shows."""
+import os
+import subprocess
+import sys
+
+PROGRAM = os.path.join(os.environ["WEIR_BUILD"], "weir-sim")
+
+BAD = [  # the arguments; what the error must name
+    (["--sed", "4"], "--sed"),
+    (["--seed"], "--seed"),
+    (["--seed", "x"], "--seed x"),
+    (["--seed", "-1"], "--seed -1"),
+    (["--seeds", "5..3"], "--seeds 5..3"),
+    (["--seed", "3", "--set", "shards=0"], "shards=0"),
+    (["--seed", "3", "--set", "shards=9"], "shards=9"),
+    (["--seed", "3", "--set", "region_mb=1"], "region_mb=1"),
+    (["--seed", "3", "--set", "segment_max_bytes=0"], "segment_max_bytes=0"),
+    (["--seed", "3", "--set", "net_reset=1000001"], "net_reset=1000001"),
+    (["--seed", "3", "--set", "net_reset"], "net_reset"),
+    (["--seed", "3", "--set", "nothing=1"], "nothing=1"),
+    (["--seed", "3", "--jobs", "0"], "--jobs 0"),
+    (["--seed", "3", "--trace", "/no/such/folder/t"], "/no/such/folder/t"),
+    (["--seeds", "1..2", "--until", "9"], "--until"),
+    ([], "--seed"),
+]
+
+
+def run(*arguments):
+    return subprocess.run([PROGRAM, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+
+
+def main():
+    failed = 0
+
+    def expect(holds, what):
+        nonlocal failed
+        if not holds:
+            failed += 1
+            print("not so: " + what)
+
+    for arguments, named in BAD:
+        got = run(*arguments)
+        first = (got.stderr.splitlines() or [""])[0]
+        expect(got.returncode == 2 and first.startswith("error: ") and named in first,
+               f"{' '.join(arguments)} is refused by name; {got.returncode}: {first}")
+    helped = run("--help")
+    expect(helped.returncode == 0 and "--until" in helped.stdout and helped.stderr == "", "--help tells the options")
+    whole = run("--seed", "3", "--broker")
+    cut = run("--seed", "3", "--broker", "--until", "5000")
+    again = run("--seed", "3", "--broker", "--until", "5000")
+    expect(whole.returncode == 0 and cut.returncode == 0, "a run that is left is no failure")
+    expect(cut.stdout == again.stdout, "the same seed shows the same states")
+    for words in ("after step 5000,", "broker shard 0 is ", "log __cluster_metadata-0: start=0 ", "  node 0 is up",
+                  "weir-journal/", " durable", "client a1", "result=cut"):
+        expect(words in cut.stdout, f"--until shows '{words}'")
+    print(f"{failed} of {len(BAD) + 14} did not hold")
+    return 1 if failed else 0
+
+
+sys.exit(main())
