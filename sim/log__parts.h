@@ -142,6 +142,7 @@ struct log_pair {
     uint32_t leader;
     bool is_led; /* the leader has begun its epoch */
     bool is_epoch_asked;
+    bool is_broken; /* the disk's errors have damaged a replica, and it refuses more: no progress is due */
     bool is_follower_in_sync;
     uint32_t *committed; /* batches below the watermark, in order: they stay */
     uint32_t committed_count, committed_room;
@@ -174,6 +175,7 @@ struct log_run {
     uint64_t crash_end_ns;
     bool is_serving[WORLD_SHARDS_MAX];
     bool is_disk_failed; /* in this boot */
+    bool has_failed_log; /* as above */
     bool is_journal_full;
     enum log_clean clean;
     bool waits_for_stop;

@@ -101,7 +101,12 @@ void log_check_view(struct log_pair *pair, uint32_t replica, struct plog *plog)
     plog_view(plog, at->ref, &view);
     char name[24];
     name_of(pair, replica, name);
-    if (view.is_failed && log_tolerates(run)) { return; }
+    if (view.is_failed && log_tolerates(run)) {
+        /* What is damaged may refuse for good: bytes that nobody accounts for are in its way. Else a restart helps. */
+        pair->is_broken = pair->is_broken || (view.is_damaged && run->shape.io_errors != 0);
+        run->has_failed_log = run->has_failed_log || !pair->is_broken;
+        return;
+    }
     if (view.is_failed) { log_fail(run, "I21", "%s takes nothing any more", name); }
     if (view.is_damaged && !log_tolerates(run)) { log_fail(run, "I20", "%s is called damaged", name); }
     if (view.offset_end != at->model.end || view.offset_start != at->model.start) {

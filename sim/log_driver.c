@@ -149,8 +149,7 @@ static void tell(struct log_pair *pair, uint32_t replica, struct plog *plog, str
     struct log_replica *at = &pair->replicas[replica];
     plog_watermark(plog, at->ref, pair->committed_end, out);
     int64_t mark = base_min_i64(pair->committed_end, at->synced_end);
-    if (at->is_cutting) { mark = base_min_i64(mark, at->cut_offset); }
-    if (mark <= at->watermark) { return; }
+    if (at->is_cutting || mark <= at->watermark) { return; }
     at->watermark = mark;
     at->version += 1;
 }
@@ -727,6 +726,7 @@ bool log_driver_is_idle(const struct log_run *run, uint32_t shard)
 bool log_driver_is_even(const struct log_pair *pair)
 {
     const struct log_replica *a = &pair->replicas[0], *b = &pair->replicas[1];
+    if (pair->is_broken) { return pair->op_count == 0; }
     if (!pair->is_led || a->is_cutting || b->is_cutting || !a->is_audited || !b->is_audited) { return false; }
     if (pair->replicas[1 - pair->leader].needs_truncation || pair->op_count > 0) { return false; }
     return a->model.end == b->model.end && a->watermark == a->model.end && b->watermark == b->model.end;

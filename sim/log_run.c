@@ -90,7 +90,7 @@ static void draw_shape(struct log_run *run, struct world_knobs *knobs)
         .crashes = draw(run, 2, 7),
         .segment_bytes = draw(run, 4, 60) * 1024,
         .journal_bytes = draw(run, 8, 20) * (64 << 10),
-        .io_errors = 0,
+        .io_errors = base_prng_chance(&run->prng, 1, 5) ? 1 : 0,
         .sync_errors = base_prng_chance(&run->prng, 1, 4) ? 1 : 0,
         .value_bytes_max = base_prng_chance(&run->prng, 1, 3) ? 9000 : draw(run, 60, 2500),
         .pause_max_us = draw(run, 2000, 12000),
@@ -134,7 +134,7 @@ static void on_boot(void *context, uint32_t node)
     struct log_run *run = context;
     (void)node;
     run->result->starts += 1;
-    run->is_disk_failed = false;
+    run->is_disk_failed = run->has_failed_log = false;
     run->is_journal_full = false;
     if (run->phase == LOG_STOPPING) { run->phase = run->phase_before_stop; } /* it is over, or a crash came before */
     memset(run->is_serving, 0, sizeof run->is_serving);
@@ -175,7 +175,8 @@ static void on_stopped(void *context, uint32_t node)
 {
     struct log_run *run = context;
     (void)node;
-    run->clean = all_serve(run) && !run->is_disk_failed ? LOG_CLEAN : LOG_MAYBE_CLEAN;
+    bool is_clean = all_serve(run) && !run->is_disk_failed && run->shape.io_errors == 0; /* else no room for it */
+    run->clean = is_clean ? LOG_CLEAN : LOG_MAYBE_CLEAN;
 }
 
 static void on_effect(void *context, uint32_t node, uint32_t shard, const struct port_effect *effect)
@@ -245,14 +246,14 @@ static bool is_broken(struct log_run *run)
     return run->is_failed;
 }
 
-/* A disk that failed, or a node that has stopped, comes back with a restart. */
+/* A disk or log that failed, or a node that has stopped, comes back with a restart. */
 static void bring_back(struct log_run *run)
 {
     enum world_state state = world_node_state(run->world, run->node);
     if (state == WORLD_STOPPED) {
         if (run->phase == LOG_STOPPING) { run->phase = run->phase_before_stop; }
         world_restart(run->world, run->node);
-    } else if (state == WORLD_UP && run->is_disk_failed) {
+    } else if (state == WORLD_UP && (run->is_disk_failed || (run->has_failed_log && run->phase == LOG_CATCH_UP))) {
         if (run->phase == LOG_STOPPING) { run->phase = run->phase_before_stop; }
         world_crash(run->world, run->node, WORLD_PROCESS);
         world_restart(run->world, run->node);

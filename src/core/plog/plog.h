@@ -214,8 +214,8 @@ enum base_rc plog_begin_epoch(struct plog *plog, struct plog_ref ref, uint64_t t
 MUST_USE
 enum base_rc plog_truncate(struct plog *plog, struct plog_ref ref, uint64_t token, int64_t offset,
                            struct port_out *out);
-/* What the leader says is committed. Raises the watermark, never above the synced end, nor above where a truncation that is asked
- * for will end the log: what a leader has at those offsets is not what is here. */
+/* What the leader says is committed. Raises the watermark, never above the synced end, and not at all while a truncation is on its
+ * way: what a leader has at those offsets is not what is here (KAFKA-14704). It will say so again. */
 void plog_watermark(struct plog *plog, struct plog_ref ref, int64_t offset, struct port_out *out);
 
 /* The producers that a log remembers, up to `max` of them; gives how many there are. */

@@ -231,9 +231,8 @@ void plog_watermark(struct plog *plog, struct plog_ref ref, int64_t offset, stru
 {
     plog__begin(plog, out);
     struct plog__log *log = plog__log_of(plog, ref);
-    if (log == NULL || !log->config.is_mark_told) { return; }
+    if (log == NULL || !log->config.is_mark_told || log->is_cutting) { return; }
     offset = base_min_i64(offset, log->synced_end);
-    if (log->is_cutting) { offset = base_min_i64(offset, log->cut_offset); }
     if (offset <= log->watermark) { return; }
     log->watermark = offset;
     plog__note_mark(plog, log);

@@ -80,8 +80,9 @@ static void end_flush(struct plog *plog, struct plog__log *log, struct plog__seg
     if (is_written) {
         segment->index_count += log->tail.index_count;
         segment->time_count += log->tail.time_count;
-        segment->is_index_dirty = true;
     }
+    /* Written or not: a capture goes back to the first segment that is clean, and must not stop at one that it never synced. */
+    segment->is_index_dirty = true;
     log->tail.index_count = 0; /* on failure: a gap in a sparse index */
     log->tail.time_count = 0;
     log->flush = PLOG__FLUSH_NONE;
