@@ -471,8 +471,9 @@ static void on_failed(struct log_pair *pair, struct log_op *op, const struct plo
     bool is_old = result == PLOG_OLD_EPOCH; /* an election came between */
     bool is_room = result == PLOG_BUSY && op->buffer_bytes > LOG_RUN_BYTES_MAX;
     bool is_disk = (result == PLOG_STORAGE || result == PLOG_NO_SPACE || result == PLOG_BUSY) && log_tolerates(run);
+    bool is_full = result == PLOG_NO_SPACE && log_was_full(run);
     if (is_room) { run->result->branches[RUN_LOG_WAITED_CHECKPOINT] += 1; }
-    if (is_old || is_room || is_behind || is_disk) { return; }
+    if (is_old || is_room || is_behind || is_disk || is_full) { return; }
     log_fail(run, op->kind == LOG_OP_COPY ? "I2" : "I9", "log %" PRIu32 ": an append is refused with %d, not with %d",
              pair->index, (int)result, (int)op->expected);
 }

@@ -175,7 +175,8 @@ static void on_stopped(void *context, uint32_t node)
 {
     struct log_run *run = context;
     (void)node;
-    bool is_clean = all_serve(run) && !run->is_disk_failed && run->shape.io_errors == 0; /* else no room for it */
+    bool has_room = run->shape.io_errors == 0 && !log_was_full(run); /* for the last checkpoint */
+    bool is_clean = all_serve(run) && !run->is_disk_failed && has_room;
     run->clean = is_clean ? LOG_CLEAN : LOG_MAYBE_CLEAN;
 }
 

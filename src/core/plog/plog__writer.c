@@ -548,8 +548,8 @@ static enum go step(struct plog *plog, struct plog__log *log, struct port_out *o
     bool is_captured = plog->capture.state == PLOG__CAPTURE_NEXT && plog->capture.log == plog__log_slot(plog, log) &&
                        plog->capture.task.list != &plog->handle_waiters;
     bool waits_for_lease = log->is_undo_cut && plog__cut_must_wait(plog, log);
-    if (log->is_cut_out ||
-        waits_for_lease) { /* nothing is written until the journal has the truncation, and the file is cut */
+    /* Nothing is written until the journal has the truncation, and the file is cut. */
+    if (log->is_cut_out || waits_for_lease) {
         plog__file_release(plog, &log->writer);
         if (is_captured) { plog__task_ready(plog, &plog->capture.task); }
         return STOP_HERE; /* whoever holds it wakes us */
