@@ -872,6 +872,10 @@ uint64_t world_append(struct world *world, struct plog_ref ref, struct batch_ask
         config.producer_epoch = ask.epoch;
         config.base_sequence = ask.sequence;
     }
+    if (ask.is_assigned) {
+        config.base_offset = ask.base_offset;
+        config.leader_epoch = ask.batch_epoch;
+    }
     struct rec_build build;
     assert_int_equal(rec_build_init(&build, memory, room, config), BASE_OK);
     for (int i = 0; i < ask.records; i++) {
@@ -903,6 +907,7 @@ uint64_t world_append(struct world *world, struct plog_ref ref, struct batch_ask
                                  .size_bytes = (uint32_t)batch.size_bytes,
                                  .leader_epoch = ask.leader_epoch,
                                  .is_log_append_time = ask.is_log_append_time,
+                                 .is_assigned = ask.is_assigned,
                                  .wants_written = ask.wants_written};
     if (plog_append(world->plog, ref, &append, &world->out) != BASE_OK) {
         free(owned);
@@ -912,6 +917,34 @@ uint64_t world_append(struct world *world, struct plog_ref ref, struct batch_ask
     world->answers[token].batch = owned;
     settle(world);
     return token;
+}
+
+static uint64_t asked(struct world *world, uint64_t token, enum base_rc rc)
+{
+    if (rc != BASE_OK) {
+        world->next_token -= 1;
+        return 0;
+    }
+    settle(world);
+    return token;
+}
+
+uint64_t world_truncate(struct world *world, struct plog_ref ref, int64_t offset)
+{
+    uint64_t token = new_token(world);
+    return asked(world, token, plog_truncate(world->plog, ref, token, offset, &world->out));
+}
+
+uint64_t world_begin_epoch(struct world *world, struct plog_ref ref, int32_t epoch)
+{
+    uint64_t token = new_token(world);
+    return asked(world, token, plog_begin_epoch(world->plog, ref, token, epoch, &world->out));
+}
+
+uint64_t world_find_time(struct world *world, struct plog_ref ref, int64_t timestamp)
+{
+    uint64_t token = new_token(world);
+    return asked(world, token, plog_find_time(world->plog, ref, token, timestamp, &world->out));
 }
 
 uint64_t world_read(struct world *world, struct plog_ref ref, int64_t offset, uint32_t bytes_max)

@@ -162,9 +162,16 @@ struct batch_ask {
     bool wants_written;
     bool is_compressed;
     int32_t leader_epoch;
+    bool is_assigned; /* a follower's: */
+    int64_t base_offset;
+    int32_t batch_epoch;
 };
 uint64_t world_append(struct world *world, struct plog_ref ref, struct batch_ask ask);
 uint64_t world_read(struct world *world, struct plog_ref ref, int64_t offset, uint32_t bytes_max);
+/* 0: refused for want of room. */
+uint64_t world_truncate(struct world *world, struct plog_ref ref, int64_t offset);
+uint64_t world_begin_epoch(struct world *world, struct plog_ref ref, int32_t epoch);
+uint64_t world_find_time(struct world *world, struct plog_ref ref, int64_t timestamp);
 struct answer *world_answer(struct world *world, uint64_t token);
 struct plog_view world_view(struct world *world, struct plog_ref ref);
 
