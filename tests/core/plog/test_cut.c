@@ -323,11 +323,9 @@ static void a_truncated_log_takes_large_runs_after_the_next_checkpoint(void **st
 
 static enum plog_result append_of_producer(struct world *world, struct plog_ref ref, int32_t sequence)
 {
-    uint64_t token = world_append(world, ref,
-                                  (struct batch_ask){.value_bytes = 30,
-                                                     .producer_id = 7,
-                                                     .sequence = sequence,
-                                                     .leader_epoch = 1});
+    uint64_t token =
+        world_append(world, ref,
+                     (struct batch_ask){.value_bytes = 30, .producer_id = 7, .sequence = sequence, .leader_epoch = 1});
     world_run(world);
     return world_answer(world, token)->result;
 }

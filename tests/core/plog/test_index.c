@@ -52,7 +52,10 @@ static void append(struct log *log)
     int records = 1 + (int)dice(log, 4);
     int64_t before = log->count == 0 ? 100000 : log->batches[log->count - 1].timestamp;
     int64_t timestamp = before + (int64_t)dice(log, 60) - 25 + (dice(log, 30) == 0 ? 700 : 0);
-    struct batch_ask ask = {.records = records, .value_bytes = dice(log, 300), .leader_epoch = 1, .timestamp = timestamp};
+    struct batch_ask ask = {.records = records,
+                            .value_bytes = dice(log, 300),
+                            .leader_epoch = 1,
+                            .timestamp = timestamp};
     ask.is_compressed = dice(log, 5) == 0;
     uint64_t token = world_append(log->world, log->ref, ask);
     if (dice(log, 2) == 0) { world_run(log->world); }
