@@ -12,6 +12,7 @@
 #include "wire/kafka/api_versions.h"
 #include "wire/kafka/create_partitions.h"
 #include "wire/kafka/create_topics.h"
+#include "wire/kafka/delete_records.h"
 #include "wire/kafka/delete_topics.h"
 #include "wire/kafka/describe_cluster.h"
 #include "wire/kafka/describe_configs.h"
@@ -548,6 +549,26 @@ static bool fill_epochs(struct stream_input *input, struct base_arena *arena,
     return true;
 }
 
+static bool fill_delete_records(struct stream_input *input, struct base_arena *arena,
+                                struct kafka_delete_records_request *request)
+{
+    request->topics_count = count_of(input);
+    request->topics = kafka_delete_records_request_delete_records_topic_take(arena, request->topics_count);
+    if (request->topics == NULL) { return false; }
+    for (int32_t t = 0; t < request->topics_count; t++) {
+        struct kafka_delete_records_request_delete_records_topic *topic = &request->topics[t];
+        topic->name = name_of(input);
+        topic->partitions_count = count_of(input);
+        topic->partitions = kafka_delete_records_request_delete_records_partition_take(arena, topic->partitions_count);
+        if (topic->partitions == NULL) { return false; }
+        for (int32_t p = 0; p < topic->partitions_count; p++) {
+            topic->partitions[p].partition_index = odd_i32(input);
+            topic->partitions[p].offset = odd(input);
+        }
+    }
+    return true;
+}
+
 static bool fill_indexes(struct stream_input *input, struct base_arena *arena, int32_t **indexes_out,
                          int32_t *count_out)
 {
@@ -600,6 +621,7 @@ static bool fill(struct stream_input *input, const struct stream_ids *ids, struc
     case KAFKA_API_DESCRIBE_CONFIGS: return fill_describe_configs(input, arena, value);
     case KAFKA_API_CREATE_PARTITIONS: return fill_create_partitions(input, arena, value);
     case KAFKA_API_INCREMENTAL_ALTER_CONFIGS: return fill_alter_configs(input, arena, value);
+    case KAFKA_API_DELETE_RECORDS: return fill_delete_records(input, arena, value);
     case KAFKA_API_OFFSET_FOR_LEADER_EPOCH: return fill_epochs(input, arena, value);
     case KAFKA_API_DESCRIBE_PRODUCERS: return fill_producers(input, arena, value);
     case KAFKA_API_DESCRIBE_LOG_DIRS: return fill_log_dirs(input, arena, value);
@@ -666,7 +688,8 @@ size_t stream_request(struct stream_input *input, const struct stream_ids *ids, 
                                    KAFKA_API_ALTER_CONFIGS,
                                    KAFKA_API_OFFSET_FOR_LEADER_EPOCH,
                                    KAFKA_API_DESCRIBE_PRODUCERS,
-                                   KAFKA_API_DESCRIBE_LOG_DIRS};
+                                   KAFKA_API_DESCRIBE_LOG_DIRS,
+                                   KAFKA_API_DELETE_RECORDS};
     const struct kafka_api_info *info = kafka_api_info(keys[stream_take(input, 1) % BASE_ARRAY_COUNT(keys)]);
     int16_t version =
         (int16_t)(info->version_min +

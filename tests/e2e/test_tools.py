@@ -15,9 +15,9 @@ from wire import Conn, batch
 sys.path.insert(0, harness.PEER)
 import kafka  # noqa: E402  pylint: disable=wrong-import-position
 
-BY_HAND = ("kafka-topics", "kafka-configs", "kafka-get-offsets", "kafka-log-dirs", "kafka-broker-api-versions")
-CLASSES = dict(zip(BY_HAND, ("TopicCommand", "ConfigCommand", "GetOffsetShell", "LogDirsCommand", "BrokerApiVersionsCommand")))
-CLASSES["kafka-configs"] = "kafka.admin.ConfigCommand"
+CLASSES = {"kafka-topics": "TopicCommand", "kafka-configs": "kafka.admin.ConfigCommand", "kafka-get-offsets": "GetOffsetShell",
+           "kafka-log-dirs": "LogDirsCommand", "kafka-broker-api-versions": "BrokerApiVersionsCommand",
+           "kafka-delete-records": "DeleteRecordsCommand"}
 
 
 def tool(broker, name, *args):
@@ -50,6 +50,15 @@ def test_topics_are_made_grow_and_go():
         logs = json.loads(text[text.index("{"):])["brokers"][0]["logDirs"][0]["partitions"]
         equal(sorted(p["partition"] for p in logs), [f"orders-{i}" for i in range(5)], "partitions in the log directory")
         check([p["size"] > 0 for p in sorted(logs, key=lambda p: p["partition"])] == [False] * 4 + [True], f"sizes: {logs}")
+        path = os.path.join(broker.directory, "delete.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"version": 1, "partitions": [{"topic": "orders", "partition": 4, "offset": 3}]}, file)
+        text = tool(broker, "kafka-delete-records", "--offset-json-file", path)
+        check("low_watermark: 3" in text, f"delete records: {text}")
+        broker.kill()
+        broker.start()
+        text = tool(broker, "kafka-get-offsets", "--topic", "orders", "--time", "earliest")
+        check("orders:4:3" in text.split(), f"the first offset after it, and after a kill: {text}")
         text = tool(broker, "kafka-broker-api-versions")
         check("CreatePartitions(37): 0 to 3" in text, f"versions: {text[:2000]}")
         tool(broker, "kafka-topics", "--delete", "--topic", "orders")

@@ -16,7 +16,7 @@ def the_versions_of_what_is_served(t, version):
     names = {key: name for name, key in messages.KEYS.items()}
     both = ("Produce", "Fetch", "ListOffsets", "Metadata", "ApiVersions", "CreateTopics", "DeleteTopics", "InitProducerId",
             "DescribeConfigs", "CreatePartitions", "IncrementalAlterConfigs", "DescribeCluster", "DescribeTopicPartitions",
-            "ListConfigResources", "AlterConfigs", "OffsetForLeaderEpoch", "DescribeLogDirs", "DescribeProducers")
+            "ListConfigResources", "AlterConfigs", "OffsetForLeaderEpoch", "DescribeLogDirs", "DescribeProducers", "DeleteRecords")
     t.note("versions", {names[k["ApiKey"]]: (k["MinVersion"], k["MaxVersion"]) for k in answer["ApiKeys"] if names.get(k["ApiKey"]) in both})
     t.note("the same in version 0", [k["ApiKey"] for k in served] == [k["ApiKey"] for k in answer["ApiKeys"]])
 

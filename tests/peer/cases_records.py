@@ -532,3 +532,84 @@ def sizes_of_all(t, version):
 @case("DescribeLogDirs", 0, 6)
 def a_version_of_describe_log_dirs_that_nobody_has(t, version):
     t.raw("DescribeLogDirs", version, b"\0" * 20)
+
+
+# ---- DeleteRecords
+
+
+def cut(t, version, topic, *rows):
+    """rows: (partition, offset)"""
+    parts = [{"PartitionIndex": p, "Offset": o} for p, o in rows]
+    return t.call("DeleteRecords", version, TimeoutMs=30000, Topics=[{"Name": topic, "Partitions": parts}])
+
+
+@case("DeleteRecords", 0, 1, 2)
+def records_go(t, version):
+    t.create("a", 2)
+    t.fill("a", records("a", "b"), records("c"), records("d"))
+    for offset in (0, 1, 1, 0, 2, -1):
+        cut(t, version, t.topic("a"), (0, offset))
+        offsets(t, 7, t.topic("a"), (0, -2), (0, -1))
+    fetch(t, 11, t.topic("a"), [(0, 3)])
+    fetch(t, 11, t.topic("a"), [(0, 4)])
+    t.fill("a", records("e"))
+    fetch(t, 11, t.topic("a"), [(0, 4)])
+    cut(t, version, t.topic("a"), (1, -1), (1, 0))
+
+
+@case("DeleteRecords", 0, 2)
+def the_start_lies_inside_a_batch(t, version):
+    t.create("a", 1)
+    t.fill("a", records("a", "b", "c"), records("d"))
+    cut(t, version, t.topic("a"), (0, 1))
+    fetch(t, 11, t.topic("a"), [(0, 0)])
+    fetch(t, 11, t.topic("a"), [(0, 1)])
+    offsets(t, 7, t.topic("a"), (0, -2))
+    offsets(t, 7, t.topic("a"), (0, T0))
+
+
+@case("DeleteRecords", 0, 2)
+def more_records_than_there_are(t, version):
+    t.create("a", 1)
+    t.fill("a", records("a"))
+    for offset in (2, 1 << 62, -2, -(1 << 63)):
+        cut(t, version, t.topic("a"), (0, offset))
+    offsets(t, 7, t.topic("a"), (0, -2))
+
+
+@case("DeleteRecords", 0, 1, 2)
+def records_of_what_is_not_there(t, version):
+    t.create("a", 1)
+    cut(t, version, t.topic("none"), (0, 0))
+    cut(t, version, t.topic("a"), (1, 0), (-1, 0), (0, 0))
+    cut(t, version, "", (0, 0))
+    cut(t, version, "a b", (0, 0))
+    t.call("DeleteRecords", version, TimeoutMs=1000, Topics=[])
+
+
+@case("DeleteRecords", 2)
+def records_of_a_compacted_topic(t, version):
+    t.create("a", 1, {"cleanup.policy": "compact"})
+    t.create("b", 1, {"cleanup.policy": "compact,delete"})
+    cut(t, version, t.topic("a"), (0, 0))
+    cut(t, version, t.topic("a"), (0, 99))
+    cut(t, version, t.topic("b"), (0, 0))
+
+
+@case("DeleteRecords", 2)
+def records_of_one_partition_twice(t, version):
+    t.create("a", 1)
+    t.fill("a", records("a"), records("b"))
+    cut(t, version, t.topic("a"), (0, 2), (0, 1))
+    offsets(t, 7, t.topic("a"), (0, -2))
+
+
+@case("DeleteRecords", 2)
+def records_of_the_brokers_own_topics(t, version):
+    cut(t, version, "__consumer_offsets", (0, 0))
+    cut(t, version, "__cluster_metadata", (0, 0))
+
+
+@case("DeleteRecords", 3)
+def a_version_of_delete_records_that_nobody_has(t, version):
+    t.raw("DeleteRecords", version, b"\0" * 20)

@@ -95,6 +95,7 @@ static void on_message(struct broker *broker, const struct port_message *message
     case MSG_READ:
     case MSG_RELEASE:
     case MSG_TIME:
+    case MSG_DELETE:
     case MSG_SIZE:
     case MSG_PRODUCERS:
     case MSG_EPOCH:
@@ -115,6 +116,7 @@ static void on_message(struct broker *broker, const struct port_message *message
     case MSG_APPENDED:
     case MSG_READ_DONE:
     case MSG_TIME_DONE:
+    case MSG_DELETED:
     case MSG_SIZE_DONE:
     case MSG_PRODUCERS_DONE:
     case MSG_EPOCH_DONE:

@@ -54,6 +54,7 @@ enum back_op_kind {
     BACK_TIME,
     BACK_METADATA_APPEND,
     BACK_METADATA_READ,
+    BACK_DELETE,
     BACK_METADATA_START,
     BACK_GROUP_APPEND, /* of a coordinator: asker.slot is its number */
     BACK_GROUP_READ,
@@ -401,6 +402,8 @@ bool back_configure_poll(struct broker *broker); /* one topic; false: all have b
 void back_reconcile(struct broker *broker);      /* begins to delete the logs that the image does not know */
 void back_log_delete(struct broker *broker, struct base_part id, struct port_out *out);
 const struct plog_ref *back_log_ref(struct broker *broker, struct base_part id); /* NULL: it is not here */
+uint32_t back_take_op(struct broker *broker, enum back_op_kind kind,
+                      struct asker asker);             /* BASE_POOL_NONE: none left */
 int16_t back_epoch_error(int32_t asked, int32_t ours); /* asked: the leader epoch that a client knows; -1: none */
 uint32_t back_op_take(struct broker *broker, enum back_op_kind kind); /* BASE_POOL_NONE: none left */
 uint32_t back_op_take_for(struct broker *broker, enum back_op_kind kind, uint32_t number);
@@ -482,12 +485,17 @@ void metadata_controlled(struct broker *broker, struct request *request, struct 
 void about_size(struct broker *broker, const struct port_message *message, struct port_out *out);
 void about_producers(struct broker *broker, const struct port_message *message, struct port_out *out);
 void about_epoch(struct broker *broker, const struct port_message *message, struct port_out *out);
+void about_delete(struct broker *broker, const struct port_message *message, struct port_out *out);
+void about_deleted(struct broker *broker, struct asker asker, int16_t error, int64_t offset_start,
+                   struct port_out *out);
 
 /* broker__logs.c */
 void epochs_begin(struct broker *broker, struct request *request, struct port_out *out);
 void epochs_answered(struct broker *broker, struct request *request, struct port_out *out);
 void producers_begin(struct broker *broker, struct request *request, struct port_out *out);
 void producers_answered(struct broker *broker, struct request *request, struct port_out *out);
+void delete_records_begin(struct broker *broker, struct request *request, struct port_out *out);
+void delete_records_answered(struct broker *broker, struct request *request, struct port_out *out);
 void log_dirs_begin(struct broker *broker, struct request *request, struct port_out *out);
 void log_dirs_answered(struct broker *broker, struct request *request, struct port_out *out);
 

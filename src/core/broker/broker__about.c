@@ -1,4 +1,5 @@
-/* broker__about.c: the back's answers about a log that need no work of it: its size, its producers, where an epoch ends.
+/* broker__about.c: what a back is asked about a log besides records: its size, its producers, where an epoch ends; and that its
+ * start moves.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -70,4 +71,44 @@ void about_epoch(struct broker *broker, const struct port_message *message, stru
     }
     const uint64_t words[3] = {error_word(error), (uint64_t)(uint32_t)epoch, (uint64_t)offset_end};
     answer(broker, message, MSG_EPOCH_DONE, words, out);
+}
+
+/* ---- DeleteRecords ------------------------------------------------------------------------------------------------------- */
+
+void about_deleted(struct broker *broker, struct asker asker, int16_t error, int64_t offset_start, struct port_out *out)
+{
+    struct port_message message;
+    message_begin(&message, asker.shard, MSG_DELETED);
+    put_asker(&message, 0, asker);
+    message.words[2] = error_word(error);
+    message.words[3] = (uint64_t)(error == KAFKA_ERROR_NONE ? offset_start : -1);
+    message_send(broker, &message, out);
+}
+
+/* Durable before it is answered. An offset at or below the start is reached already. */
+void about_delete(struct broker *broker, const struct port_message *message, struct port_out *out)
+{
+    struct asker asker = get_asker(message, 3);
+    const struct plog_ref *ref = back_log_ref(broker, get_part(message, 0));
+    if (ref == NULL) {
+        about_deleted(broker, asker, KAFKA_ERROR_NOT_LEADER_OR_FOLLOWER, -1, out);
+        return;
+    }
+    struct plog_view view;
+    plog_view(broker->plog, *ref, &view);
+    int64_t offset = (int64_t)message->words[5];
+    if (offset == -1) { offset = view.watermark; }
+    if (view.is_failed) {
+        about_deleted(broker, asker, KAFKA_ERROR_KAFKA_STORAGE_ERROR, -1, out);
+    } else if (offset < 0 || offset > view.watermark) {
+        about_deleted(broker, asker, KAFKA_ERROR_OFFSET_OUT_OF_RANGE, -1, out);
+    } else if (offset <= view.offset_start) {
+        about_deleted(broker, asker, KAFKA_ERROR_NONE, view.offset_start, out);
+    } else {
+        uint32_t op = back_take_op(broker, BACK_DELETE, asker);
+        if (op == BASE_POOL_NONE || plog_move_start(broker->plog, *ref, (uint64_t)op + 1, offset, out) != BASE_OK) {
+            if (op != BASE_POOL_NONE) { base_pool_give(&broker->back_ops, op); }
+            about_deleted(broker, asker, KAFKA_ERROR_NOT_LEADER_OR_FOLLOWER, -1, out); /* retriable: it moves already */
+        }
+    }
 }

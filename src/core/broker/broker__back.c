@@ -185,7 +185,7 @@ static void answer_append(struct broker *broker, struct asker asker, int16_t err
     message_send(broker, &answer, out);
 }
 
-static uint32_t take_back_op(struct broker *broker, enum back_op_kind kind, struct asker asker)
+uint32_t back_take_op(struct broker *broker, enum back_op_kind kind, struct asker asker)
 {
     uint32_t index = base_pool_take(&broker->back_ops);
     if (index == BASE_POOL_NONE) { return index; }
@@ -214,12 +214,12 @@ static enum rec_verdict judge(struct broker *broker, struct back_log *log, struc
 
 uint32_t back_op_take(struct broker *broker, enum back_op_kind kind)
 {
-    return take_back_op(broker, kind, (struct asker){.slot = 0});
+    return back_take_op(broker, kind, (struct asker){.slot = 0});
 }
 
 uint32_t back_op_take_for(struct broker *broker, enum back_op_kind kind, uint32_t number)
 {
-    return take_back_op(broker, kind, (struct asker){.slot = number});
+    return back_take_op(broker, kind, (struct asker){.slot = number});
 }
 
 static void on_append(struct broker *broker, const struct port_message *message, struct port_out *out)
@@ -250,7 +250,7 @@ static void on_append(struct broker *broker, const struct port_message *message,
     }
     struct plog_view view;
     plog_view(broker->plog, log->ref, &view);
-    uint32_t op = take_back_op(broker, BACK_APPEND, asker);
+    uint32_t op = back_take_op(broker, BACK_APPEND, asker);
     struct plog_append append = {.token = (uint64_t)op + 1,
                                  .batches = message->lent,
                                  .size_bytes = (uint32_t)message->lent_bytes,
@@ -310,7 +310,7 @@ static void on_read(struct broker *broker, const struct port_message *message, s
         answer_read(broker, asker, error, NULL, NULL, out);
         return;
     }
-    uint32_t op = take_back_op(broker, BACK_READ, asker);
+    uint32_t op = back_take_op(broker, BACK_READ, asker);
     struct plog_read read = {.token = (uint64_t)op + 1,
                              .offset = (int64_t)message->words[5],
                              .bytes_max = (uint32_t)message->words[6],
@@ -374,7 +374,7 @@ static void on_time(struct broker *broker, const struct port_message *message, s
     } else if (timestamp_ms == LIST_OFFSETS_MAX_TIMESTAMP && view.timestamp_max < 0) {
         answer_time(broker, asker, 0, -1, -1, -1, out);
     } else {
-        uint32_t op = take_back_op(broker, BACK_TIME, asker);
+        uint32_t op = back_take_op(broker, BACK_TIME, asker);
         int64_t wanted = timestamp_ms == LIST_OFFSETS_MAX_TIMESTAMP ? view.timestamp_max : timestamp_ms;
         if (op == BASE_POOL_NONE || plog_find_time(broker->plog, log->ref, (uint64_t)op + 1, wanted, out) != BASE_OK) {
             if (op != BASE_POOL_NONE) { base_pool_give(&broker->back_ops, op); }
@@ -497,6 +497,7 @@ static void on_op_done(struct broker *broker, const struct plog_out *item, struc
         return;
     case BACK_METADATA_APPEND: metadata_written(broker, item->result, out); return;
     case BACK_METADATA_READ: metadata_read(broker, item, out); return;
+    case BACK_DELETE: about_deleted(broker, op.asker, error_of(item->result), item->offset, out); return;
     case BACK_METADATA_START: return;
     case BACK_GROUP_APPEND: coordinator_written(broker, op.asker.slot, item->result, out); return;
     case BACK_GROUP_READ: coordinator_read(broker, item, out); return;
@@ -699,6 +700,7 @@ void back_message(struct broker *broker, const struct port_message *message, str
     case MSG_READ: on_read(broker, message, out); return;
     case MSG_RELEASE: plog_release(broker->plog, message->words[0], out); return;
     case MSG_TIME: on_time(broker, message, out); return;
+    case MSG_DELETE: about_delete(broker, message, out); return;
     case MSG_SIZE: about_size(broker, message, out); return;
     case MSG_PRODUCERS: about_producers(broker, message, out); return;
     case MSG_EPOCH: about_epoch(broker, message, out); return;

@@ -320,6 +320,7 @@ static void begin(struct broker *broker, struct request *request, struct port_ou
     case KAFKA_API_LIST_OFFSETS: list_offsets_begin(broker, request, out); return;
     case KAFKA_API_OFFSET_FOR_LEADER_EPOCH: epochs_begin(broker, request, out); return;
     case KAFKA_API_DESCRIBE_PRODUCERS: producers_begin(broker, request, out); return;
+    case KAFKA_API_DELETE_RECORDS: delete_records_begin(broker, request, out); return;
     case KAFKA_API_DESCRIBE_LOG_DIRS: log_dirs_begin(broker, request, out); return;
     default: break;
     }
@@ -481,6 +482,10 @@ static void ask_part(struct broker *broker, struct request *request, uint32_t in
         message.lent = part->page;
         message.lent_bytes = sizeof *part->page;
         break;
+    case KAFKA_API_DELETE_RECORDS:
+        message_begin(&message, part->shard, MSG_DELETE);
+        message.words[5] = (uint64_t)part->ask_offset;
+        break;
     case KAFKA_API_DESCRIBE_LOG_DIRS: message_begin(&message, part->shard, MSG_SIZE); break;
     default: UNREACHABLE();
     }
@@ -506,6 +511,7 @@ static void parts_answered(struct broker *broker, struct request *request, struc
     case KAFKA_API_LIST_OFFSETS: list_offsets_answered(broker, request, out); return;
     case KAFKA_API_OFFSET_FOR_LEADER_EPOCH: epochs_answered(broker, request, out); return;
     case KAFKA_API_DESCRIBE_PRODUCERS: producers_answered(broker, request, out); return;
+    case KAFKA_API_DELETE_RECORDS: delete_records_answered(broker, request, out); return;
     case KAFKA_API_DESCRIBE_LOG_DIRS: log_dirs_answered(broker, request, out); return;
     default: groups_answered(broker, request, out); return;
     }
@@ -571,6 +577,10 @@ static void on_part_answer(struct broker *broker, const struct port_message *mes
         part->leader_epoch = (int32_t)(uint32_t)message->words[5];
         break;
     case MSG_GROUPED: break; /* it is in the loan */
+    case MSG_DELETED:
+        part->error = (int16_t)message->words[2];
+        part->log_start = (int64_t)message->words[3];
+        break;
     case MSG_SIZE_DONE:
         part->error = (int16_t)message->words[2];
         part->size_bytes = message->words[3];
@@ -661,6 +671,7 @@ void front_message(struct broker *broker, const struct port_message *message, st
     }
     case MSG_APPENDED:
     case MSG_READ_DONE:
+    case MSG_DELETED:
     case MSG_SIZE_DONE:
     case MSG_PRODUCERS_DONE:
     case MSG_EPOCH_DONE:

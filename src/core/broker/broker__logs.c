@@ -1,10 +1,11 @@
-/* broker__logs.c: what is asked of the logs themselves, each partition at its shard: OffsetForLeaderEpoch, DescribeProducers,
- * DescribeLogDirs.
+/* broker__logs.c: what is asked of the logs themselves, each partition at its shard: DeleteRecords, OffsetForLeaderEpoch,
+ * DescribeProducers, DescribeLogDirs.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "broker__.h"
 
+#include "wire/kafka/delete_records.h"
 #include "wire/kafka/describe_log_dirs.h"
 #include "wire/kafka/describe_producers.h"
 #include "wire/kafka/offset_for_leader_epoch.h"
@@ -19,6 +20,87 @@ static void place(const struct broker *broker, struct part *part, const struct m
 {
     part->id = (struct base_part){.topic = topic->id, .index = index};
     part->shard = shard_of(broker, part->id);
+}
+
+/* ---- DeleteRecords ------------------------------------------------------------------------------------------------------- */
+
+/* The brokers' own topics: nobody deletes records of them by hand. */
+static bool is_internal(struct base_slice name)
+{
+    static const char *const names[] = {"__consumer_offsets", "__transaction_state", "__share_group_state"};
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(names); i++) {
+        if (base_slice_equal(base_slice_text(names[i]), name)) { return true; }
+    }
+    return false;
+}
+
+static int16_t deletion_error(const struct broker *broker, const struct request *request,
+                              const struct metadata_topic *topic, struct base_slice name, int32_t index)
+{
+    if (topic != NULL && is_internal(name)) { return KAFKA_ERROR_INVALID_TOPIC_EXCEPTION; }
+    int16_t error = request_partition_error(broker, request, topic, index);
+    if (error != KAFKA_ERROR_NONE) { return error; }
+    int64_t policy = metadata_number(broker->image, topic, METADATA_CLEANUP_POLICY);
+    return (policy & METADATA_CLEANUP_DELETE) != 0 ? KAFKA_ERROR_NONE : KAFKA_ERROR_POLICY_VIOLATION;
+}
+
+void delete_records_begin(struct broker *broker, struct request *request, struct port_out *out)
+{
+    const struct kafka_delete_records_request *asked = request->decoded;
+    uint32_t count = 0;
+    for (int32_t t = 0; t < asked->topics_count; t++) { count += (uint32_t)asked->topics[t].partitions_count; }
+    if (!request_take_parts(broker, request, count)) { return; }
+    uint32_t at = 0;
+    for (int32_t t = 0; t < asked->topics_count; t++) {
+        struct base_slice name = kafka_text_slice(asked->topics[t].name);
+        const struct metadata_topic *topic = metadata_topic_by_name(broker->image, name);
+        for (int32_t p = 0; p < asked->topics[t].partitions_count; p++) {
+            struct part *part = &request->parts[at++];
+            int32_t index = asked->topics[t].partitions[p].partition_index;
+            part->log_start = -1;
+            take_error(part, deletion_error(broker, request, topic, name, index));
+            if (part->is_answered) { continue; }
+            place(broker, part, topic, index);
+            (void)parts_supersede(broker, request, topic, at - 1); /* the earlier one is not answered: that is all */
+            part->ask_offset = asked->topics[t].partitions[p].offset;
+        }
+    }
+    request_ask(broker, request, out);
+}
+
+void delete_records_answered(struct broker *broker, struct request *request, struct port_out *out)
+{
+    const struct kafka_delete_records_request *asked = request->decoded;
+    size_t bytes =
+        sizeof(struct kafka_delete_records_response) + 64 +
+        (size_t)asked->topics_count * (sizeof(struct kafka_delete_records_response_delete_records_topic_result) + 16) +
+        request->part_count * sizeof(struct kafka_delete_records_response_delete_records_partition_result);
+    if (!request_reserve(broker, request, bytes)) {
+        request_starve(broker, request, RETRY_PARTS);
+        return;
+    }
+    struct kafka_delete_records_response *answer = answer_take(request, sizeof *answer);
+    kafka_delete_records_response_init(answer);
+    answer->topics =
+        kafka_delete_records_response_delete_records_topic_result_take(&request->arena, asked->topics_count);
+    uint32_t at = 0;
+    for (int32_t t = 0; t < asked->topics_count; t++) {
+        struct kafka_delete_records_response_delete_records_topic_result *topic = &answer->topics[answer->topics_count];
+        int32_t count = asked->topics[t].partitions_count;
+        topic->name = asked->topics[t].name;
+        topic->partitions = kafka_delete_records_response_delete_records_partition_result_take(&request->arena, count);
+        for (int32_t p = 0; p < count; p++, at++) {
+            if (request->parts[at].is_superseded) { continue; }
+            struct kafka_delete_records_response_delete_records_partition_result *line =
+                &topic->partitions[topic->partitions_count];
+            topic->partitions_count += 1;
+            line->partition_index = asked->topics[t].partitions[p].partition_index;
+            line->error_code = request->parts[at].error;
+            line->low_watermark = request->parts[at].log_start;
+        }
+        if (topic->partitions_count > 0) { answer->topics_count += 1; } /* as Kafka, which groups by topic */
+    }
+    request_answer(broker, request, answer, out);
 }
 
 /* ---- OffsetForLeaderEpoch ------------------------------------------------------------------------------------------------ */

@@ -22,6 +22,8 @@ enum message_kind {
     MSG_RELEASE,        /* 0 lease: the loan of a range ends; no answer */
     MSG_TIME,           /* 5 timestamp or special, 6 current leader epoch asked for -> MSG_TIME_DONE */
     MSG_TIME_DONE,      /* 0-1 asker, 2 error, 3 offset, 4 timestamp, 5 leader epoch */
+    MSG_DELETE,         /* 5 offset, -1 the watermark: what is before it goes -> MSG_DELETED */
+    MSG_DELETED,        /* 0-1 asker, 2 error, 3 log start */
     MSG_SIZE,           /* -> MSG_SIZE_DONE */
     MSG_SIZE_DONE,      /* 0-1 asker, 2 error, 3 bytes */
     MSG_PRODUCERS,      /* lent: struct producers_page, filled in -> MSG_PRODUCERS_DONE */

@@ -42,6 +42,7 @@ static const int16_t served[] = {KAFKA_API_PRODUCE,
                                  KAFKA_API_DESCRIBE_CLUSTER,
                                  KAFKA_API_DESCRIBE_TOPIC_PARTITIONS,
                                  KAFKA_API_LIST_CONFIG_RESOURCES,
+                                 KAFKA_API_DELETE_RECORDS,
                                  KAFKA_API_OFFSET_FOR_LEADER_EPOCH,
                                  KAFKA_API_DESCRIBE_LOG_DIRS,
                                  KAFKA_API_DESCRIBE_PRODUCERS};
