@@ -57,10 +57,22 @@ static void begin_flush(struct plog *plog, struct plog__log *log, struct plog__s
     segment->pins += 1;
 }
 
+/* Nothing comes after its end any more, so what a crash left there is cut now or never. Kept where lost entries may have named it. */
+static void cut_before_seal(struct plog *plog, struct plog__log *log, struct plog__segment *segment)
+{
+    bool is_kept = plog->has_lost_entries || log->is_suspect || log->is_damaged || log->damaged_count > 0;
+    if (!segment->needs_cut || !segment->is_created || is_kept || log->needs_undo || log->is_dir_lost) { return; }
+    log->needs_undo = true;
+    log->undo_segment = plog__segment_slot(plog, segment);
+    segment->pins += 1;
+    plog__task_ready(plog, &log->writer);
+}
+
 void plog__seal(struct plog *plog, struct plog__log *log, struct plog__segment *segment)
 {
     CHECK(!segment->is_sealed);
     segment->is_sealed = true;
+    cut_before_seal(plog, log, segment);
     if (segment->size_bytes == 0 || log->flush != PLOG__FLUSH_NONE || log->is_dir_lost) { return; }
     plog__tail_seal(log, segment);
     begin_flush(plog, log, segment, true);
@@ -281,7 +293,7 @@ static void end_undo(struct plog *plog, struct plog__log *log, enum port_rc rc)
     log->is_undo_cut = false;
     CHECK(segment->pins > 0);
     segment->pins -= 1;
-    if (rc != PORT_OK) { segment->needs_cut = true; }
+    segment->needs_cut = rc != PORT_OK;
     if (segment->is_doomed) { plog__task_ready(plog, &plog->reaper.task); }
 }
 
@@ -293,6 +305,11 @@ static enum go undo_step(struct plog *plog, struct plog__log *log, struct port_o
     case PLOG__WAIT: return STOP_HERE;
     case PLOG__FAILED: end_undo(plog, log, rc); return GO_ON;
     case PLOG__GOT: break;
+    }
+    if (segment->damage_to >
+        segment->damage_from) { /* found at the open: a file that is too short is not made longer */
+        end_undo(plog, log, PORT_OTHER);
+        return GO_ON;
     }
     ask(plog, log, out, PORT_TRUNCATE, PLOG__ASKED_UNDO)->position_bytes = segment->size_bytes;
     return STOP_HERE;

@@ -461,6 +461,37 @@ static void a_segment_that_a_replay_made_again_survives_the_next_power_loss(void
     world_free(world);
 }
 
+static void what_a_crash_left_behind_a_segment_is_cut_when_the_next_begins(void **state)
+{
+    (void)state;
+    for (int is_short = 0; is_short < 2; is_short++) {
+        struct world *world = given_world();
+        world->log_config.segment_bytes = 400;
+        struct plog_ref ref = world_log(world, 0, "topic", 0);
+        for (int i = 0; i < 2; i++) {
+            (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100});
+            world_run(world);
+        }
+        world_checkpoint(world);
+        world_run(world);
+        struct node *node = &world->nodes[world_node(world, "topic-0/00000000000000000000.log")];
+        size_t size = node->size;
+        world_crash(world, CRASH_PROCESS);
+        node->bytes = realloc(node->bytes, size + 50);
+        memset(node->bytes + size, 7, 50);
+        node->size = is_short == 1 ? size - 1 : size + 50;
+        world_start(world);
+        ref = world_log(world, 0, "topic", 1);
+        uint64_t token = world_append(world, ref, (struct batch_ask){.value_bytes = 300, .leader_epoch = 1});
+        world_run(world);
+        assert_int_equal(world_answer(world, token)->result, PLOG_OK);
+        assert_int_equal(world_view(world, ref).segment_count, 2);
+        node = &world->nodes[world_node(world, "topic-0/00000000000000000000.log")];
+        assert_int_equal(node->size, is_short == 1 ? size - 1 : size); /* and what is lost is not made up for */
+        world_free(world);
+    }
+}
+
 static void bytes_that_lost_entries_may_have_named_are_kept(void **state)
 {
     (void)state;
@@ -970,6 +1001,7 @@ int main(void)
         cmocka_unit_test(what_no_run_names_is_cut_before_the_next_append),
         cmocka_unit_test(files_that_went_with_the_log_start_are_no_damage_at_the_next_start),
         cmocka_unit_test(a_segment_that_a_replay_made_again_survives_the_next_power_loss),
+        cmocka_unit_test(what_a_crash_left_behind_a_segment_is_cut_when_the_next_begins),
         cmocka_unit_test(bytes_that_lost_entries_may_have_named_are_kept),
         cmocka_unit_test(a_log_that_fails_while_a_checkpoint_waits_for_it_does_not_hold_it_up),
         cmocka_unit_test(what_stands_behind_a_log_that_lost_entries_and_is_no_batch_is_damage_and_stays),
