@@ -157,7 +157,7 @@ endfunction()
 # weir_room(NAME [SOURCES ...] [GENERATED ...] [LIBS ...])
 #
 # SOURCES    default: every *.c of the folder except main.c, looked at again at each build.
-# GENERATED  files that an add_custom_command of the same CMakeLists.txt writes to weir_gen_dir(NAME), headers too.
+# GENERATED  files that the same CMakeLists.txt has written to weir_gen_dir(NAME) while the build is configured, headers too.
 # LIBS       foreign libraries by name (uv, lz4); only codec and host may have them. Searched when there are sources.
 function(weir_room room)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;GENERATED;LIBS")
@@ -197,10 +197,6 @@ function(weir_room room)
   if(NOT arg_SOURCES AND NOT generated_c)
     add_library(${target} INTERFACE) # only headers, so far
     target_link_libraries(${target} INTERFACE ${use_targets})
-    if(arg_GENERATED)
-      add_custom_target(${target}_generated DEPENDS ${arg_GENERATED})
-      add_dependencies(${target} ${target}_generated)
-    endif()
     set(archive_args "")
     set(archive_dep "")
   else()
