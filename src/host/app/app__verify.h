@@ -47,7 +47,8 @@ struct verify_log {
     struct verify_run *runs;
     uint32_t run_count, run_room;
     struct verify_epoch *epochs;
-    uint32_t epoch_count;
+    uint32_t epoch_count, epoch_room;
+    uint16_t cuts; /* truncations so far, modulo 2^16 */
 };
 
 struct verify {
@@ -78,6 +79,7 @@ uint8_t *verify_read(struct verify *verify, const char *file, size_t *size_bytes
 bool verify_state(struct verify *verify, struct base_slice state); /* false: not one */
 struct verify_entry {
     uint8_t kind;
+    uint16_t cuts;
     struct base_part id;
     struct verify_run run;
     struct base_slice bytes; /* as the journal has them, when they are whole */

@@ -189,9 +189,12 @@ static const uint8_t *bytes_at(struct chain *chain, uint64_t position, uint64_t 
     return chain->bytes + at;
 }
 
+static bool is_version(uint16_t version) { return version == 1 || version == 2; }
+
 static bool get_head(const struct chain *chain, const uint8_t *at, uint64_t position, struct head *head_out)
 {
-    if (!is_sealed(at, HEAD_BYTES, MAGIC_GROUP) || base_get_u16(at + 4) != 1 || memcmp(at + 8, chain->id, 16) != 0) {
+    if (!is_sealed(at, HEAD_BYTES, MAGIC_GROUP) || !is_version(base_get_u16(at + 4)) ||
+        memcmp(at + 8, chain->id, 16) != 0) {
         return false;
     }
     *head_out = (struct head){.flags = base_get_u16(at + 6),
@@ -251,6 +254,7 @@ static bool is_row(const uint8_t *row, const struct head *head)
 static void get_row(const uint8_t *row, struct verify_entry *entry_out)
 {
     *entry_out = (struct verify_entry){.kind = row[0],
+                                       .cuts = base_get_u16(row + 2),
                                        .id = {.index = (int32_t)base_get_u32(row + 4)},
                                        .run = {.segment_base = (int64_t)base_get_u64(row + 24),
                                                .position_bytes = base_get_u64(row + 32),

@@ -10,7 +10,15 @@
 #include "codec/codec.h"
 
 enum { STATE_MAGIC = 0x57504c53, STATE_PAGE_CACHE = 1, STATE_DELETING = 16 }; /* "WPLS" */
-enum { KIND_RUN = 0, KIND_START = 1, KIND_GONE = 3, KIND_SEGMENT = 4, KIND_EPOCH = 5, BIRTH_HEAD_BYTES = 8 };
+enum {
+    KIND_RUN = 0,
+    KIND_START = 1,
+    KIND_TRUNCATE = 2,
+    KIND_GONE = 3,
+    KIND_SEGMENT = 4,
+    KIND_EPOCH = 5,
+    BIRTH_HEAD_BYTES = 8
+};
 
 struct cursor {
     const uint8_t *at;
@@ -82,13 +90,20 @@ static void take_segment(struct verify_log *log, struct cursor *cursor)
     segment->damage_to = take(cursor, 8);
 }
 
+static void add_epoch(struct verify_log *log, int32_t epoch, int64_t offset_start)
+{
+    log->epochs = verify_grow(log->epochs, log->epoch_count, &log->epoch_room, sizeof *log->epochs);
+    log->epochs[log->epoch_count++] = (struct verify_epoch){.epoch = epoch, .offset_start = offset_start};
+}
+
 bool verify_state(struct verify *verify, struct base_slice state)
 {
     if (state.size_bytes < 8 || base_get_u32(state.at) != STATE_MAGIC) { return false; }
     size_t sum_at = state.size_bytes - 4;
     if (base_get_u32(state.at + sum_at) != codec_crc32c(0, state.at, sum_at)) { return false; }
     struct cursor cursor = {.at = state.at + 4, .left_bytes = sum_at - 4};
-    if (take(&cursor, 2) != 1 || cursor.left_bytes < 24) { return false; }
+    uint64_t version = take(&cursor, 2);
+    if (version < 1 || version > 2 || cursor.left_bytes < 24) { return false; }
     struct base_part id;
     memcpy(id.topic.b, cursor.at, sizeof id.topic.b);
     cursor.at += sizeof id.topic.b;
@@ -106,13 +121,14 @@ bool verify_state(struct verify *verify, struct base_slice state)
     (void)take(&cursor, 8); /* index interval, leader epoch */
     log->offset_start = (int64_t)take(&cursor, 8);
     log->offset_end = (int64_t)take(&cursor, 8);
+    if (version >= 2) {
+        (void)take(&cursor, 8); /* the watermark: the files don't say */
+        log->cuts = (uint16_t)take(&cursor, 2);
+    }
     uint32_t epochs = take_count(&cursor, 12);
-    uint32_t room = 0;
     for (uint32_t i = 0; i < epochs; i++) {
-        log->epochs = verify_grow(log->epochs, i, &room, sizeof *log->epochs);
-        log->epochs[i].epoch = (int32_t)take(&cursor, 4);
-        log->epochs[i].offset_start = (int64_t)take(&cursor, 8);
-        log->epoch_count = i + 1;
+        int32_t epoch = (int32_t)take(&cursor, 4);
+        add_epoch(log, epoch, (int64_t)take(&cursor, 8));
     }
     uint32_t segments = take_count(&cursor, 89);
     for (uint32_t i = 0; i < segments; i++) { take_segment(log, &cursor); }
@@ -135,35 +151,76 @@ static void take_run(struct verify_log *log, const struct verify_run *run)
     log->offset_end = run->offset_end;
 }
 
-static void be_born(struct verify *verify, const struct verify_entry *entry, struct verify_log *log)
+/* A log that no state and no entry before told of. */
+static struct verify_log *be_born(struct verify *verify, const struct verify_entry *entry)
 {
     struct base_slice birth = entry->bytes;
-    if (log == NULL && birth.size_bytes > BIRTH_HEAD_BYTES) {
-        size_t name_bytes = base_get_u16(birth.at + 6);
-        if (name_bytes != birth.size_bytes - BIRTH_HEAD_BYTES) { return; }
-        log = add_log(verify, entry->id, base_slice_of(birth.at + BIRTH_HEAD_BYTES, name_bytes));
-        if (log != NULL) { log->is_page_cache = (birth.at[1] & 1) != 0; }
+    if (birth.size_bytes <= BIRTH_HEAD_BYTES || base_get_u16(birth.at + 6) != birth.size_bytes - BIRTH_HEAD_BYTES) {
+        return NULL;
     }
-    if (log == NULL) { return; }
-    int64_t base = entry->run.segment_base;
+    size_t name_bytes = birth.size_bytes - BIRTH_HEAD_BYTES;
+    struct verify_log *log = add_log(verify, entry->id, base_slice_of(birth.at + BIRTH_HEAD_BYTES, name_bytes));
+    if (log != NULL) {
+        log->is_page_cache = (birth.at[1] & 1) != 0;
+        log->cuts = entry->cuts;
+    }
+    return log;
+}
+
+static void begin_segment(struct verify_log *log, int64_t base)
+{
     if (log->segment_count > 0 && log->segments[log->segment_count - 1].base >= base) { return; }
     (void)add_segment(log, base); /* its runs follow */
     if (log->offset_end < base) { log->offset_end = base; }
 }
 
+/* What lies behind the cut is nobody's; the index of the segment that it goes into begins anew. */
+static void truncate(struct verify_log *log, const struct verify_entry *entry)
+{
+    int64_t base = entry->run.segment_base, end = entry->run.offset_base;
+    uint64_t position = entry->run.position_bytes;
+    log->cuts = entry->cuts;
+    while (log->segment_count > 0 && log->segments[log->segment_count - 1].base > base) { log->segment_count -= 1; }
+    struct verify_segment *last = log->segment_count == 0 ? NULL : &log->segments[log->segment_count - 1];
+    if (last != NULL && last->base == base && last->size_bytes > position) {
+        last->size_bytes = position;
+        last->end = end;
+        if (last->state_bytes > position) { last->index_count = last->time_count = 0; }
+        last->state_bytes = base_min_u64(last->state_bytes, position);
+        last->damage_to = base_min_u64(last->damage_to, position);
+        last->damage_from = base_min_u64(last->damage_from, last->damage_to);
+    }
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < log->run_count; i++) {
+        struct verify_run run = log->runs[i];
+        if (run.segment_base > base || (run.segment_base == base && run.position_bytes >= position)) { continue; }
+        if (run.segment_base == base && run.position_bytes + run.size_bytes > position) {
+            run.size_bytes = position - run.position_bytes;
+            run.offset_end = end;
+        }
+        log->runs[kept++] = run;
+    }
+    log->run_count = kept;
+    while (log->epoch_count > 0 && log->epochs[log->epoch_count - 1].offset_start >= end) { log->epoch_count -= 1; }
+    log->offset_end = base_min_i64(log->offset_end, end);
+}
+
 void verify_take_entry(struct verify *verify, const struct verify_entry *entry)
 {
     struct verify_log *log = verify_log_of(verify, entry->id);
+    bool is_birth = entry->kind == KIND_SEGMENT || entry->kind == KIND_EPOCH;
+    if (log == NULL && is_birth) { log = be_born(verify, entry); }
+    if (log == NULL || (int16_t)(uint16_t)(entry->cuts - log->cuts) < 0) { return; } /* gone, or history */
     switch (entry->kind) {
-    case KIND_RUN:
-        if (log != NULL) { take_run(log, &entry->run); }
-        return;
-    case KIND_SEGMENT: be_born(verify, entry, log); return;
-    case KIND_START:
-        if (log != NULL && entry->run.offset_base > log->offset_start) { log->offset_start = entry->run.offset_base; }
-        return;
-    case KIND_GONE:
-        if (log != NULL) { log->is_gone = true; }
+    case KIND_RUN: take_run(log, &entry->run); return;
+    case KIND_SEGMENT: begin_segment(log, entry->run.segment_base); return;
+    case KIND_START: log->offset_start = base_max_i64(log->offset_start, entry->run.offset_base); return;
+    case KIND_TRUNCATE: truncate(log, entry); return;
+    case KIND_GONE: log->is_gone = true; return;
+    case KIND_EPOCH:
+        if (log->epoch_count == 0 || log->epochs[log->epoch_count - 1].epoch < entry->run.leader_epoch) {
+            add_epoch(log, entry->run.leader_epoch, entry->run.offset_base);
+        }
         return;
     default: return; /* of no matter to the files */
     }

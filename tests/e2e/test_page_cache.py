@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Topics with weir.durability=page-cache: acks=all answers when written; a dead process loses nothing, a torn tail is cut."""
+
+import os
+import sys
+
+import wire
+from harness import Broker, check, equal, main, until, weir
+from wire import Conn, batch
+
+NONE = 0
+CONFIGS = {"weir.durability": "page-cache", "segment.bytes": str(1 << 20)}
+
+
+def produce(conn, topic, first, count):
+    for i in range(first, first + count):
+        (answer,) = conn.produce(topic, {0: batch([b"%06d" % i + b"x" * 9000])}).values()
+        equal(answer, (NONE, i), f"record {i} of {topic}")
+
+
+def read_all(conn, topic):
+    """How many records there are, each checked."""
+    offset = 0
+    while True:
+        _, parts = conn.fetch(topic, {0: offset}, wait_ms=0)
+        error, _, data = parts[(topic, 0)]
+        equal(error, NONE, f"fetching {topic} at {offset}")
+        if not data:
+            return offset
+        for base, last, _, _, whole in wire.batches(data):
+            check(base == offset and b"%06d" % base in whole, f"{topic}: what stands at {offset}")
+            offset = last + 1
+
+
+def last_segment(broker, topic):
+    folder = os.path.join(broker.data, topic + "-0")
+    return os.path.join(folder, sorted(name for name in os.listdir(folder) if name.endswith(".log"))[-1])
+
+
+def test_a_killed_process_loses_nothing_over_several_segments():
+    with Broker(shards=2, name="page") as broker:
+        with Conn(broker.host, broker.port) as conn:
+            equal(conn.create_topic("t", configs=CONFIGS)[0], NONE, "create t")
+            equal(conn.create_topic("synced")[0], NONE, "create synced")
+            produce(conn, "t", 0, 300)
+            produce(conn, "synced", 0, 10)
+        for life in range(3):
+            broker.kill()
+            broker.start()
+            with Conn(broker.host, broker.port) as conn:
+                equal(read_all(conn, "t"), 300 + 20 * life, f"records of the page cache after kill {life}")
+                equal(read_all(conn, "synced"), 10, "records of the other topic")
+                produce(conn, "t", 300 + 20 * life, 20)
+        broker.stop()
+        broker.start()
+        with Conn(broker.host, broker.port) as conn:
+            equal(read_all(conn, "t"), 360, "records after a clean stop")
+
+
+def test_a_torn_tail_is_cut_and_what_comes_next_follows():
+    with Broker(name="torn") as broker:
+        with Conn(broker.host, broker.port) as conn:
+            equal(conn.create_topic("t", configs=CONFIGS)[0], NONE, "create t")
+            produce(conn, "t", 0, 20)
+        broker.kill()
+        path = last_segment(broker, "t")
+        os.truncate(path, os.path.getsize(path) - 100)  # as a power cut leaves it
+        broker.start()
+        with Conn(broker.host, broker.port) as conn:
+            equal(read_all(conn, "t"), 19, "whole batches are kept, the torn one is not")
+            produce(conn, "t", 19, 5)
+        broker.kill()
+        with open(path, "ab") as file:
+            file.write(os.urandom(700))
+        broker.start()
+        with Conn(broker.host, broker.port) as conn:
+            equal(read_all(conn, "t"), 24, "garbage behind the end is no record")
+            produce(conn, "t", 24, 1)
+
+
+def test_verify_finds_nothing_in_it():
+    with Broker(name="sound") as broker:
+        with Conn(broker.host, broker.port) as conn:
+            equal(conn.create_topic("t", configs=CONFIGS)[0], NONE, "create t")
+            produce(conn, "t", 0, 150)
+        broker.kill()
+        code, out, err = weir("log", "verify", "--data-dir", broker.data)
+        equal(code, 0, f"after a kill: {out}{err}")
+        broker.start()
+        broker.stop()
+        code, out, err = weir("log", "verify", "--data-dir", broker.data)
+        equal(code, 0, f"after a clean stop: {out}{err}")
+
+
+def test_flush_messages_and_flush_ms_are_taken_while_it_runs():
+    """That they sync is for tests/core/plog; here they change nothing that a client sees."""
+    with Broker(name="flush") as broker:
+        with Conn(broker.host, broker.port) as conn:
+            for topic, configs in (("often", {"flush.messages": "1"}), ("timed", {"flush.ms": "50"})):
+                equal(conn.create_topic(topic, configs={**CONFIGS, **configs})[0], NONE, "create " + topic)
+                produce(conn, topic, 0, 30)
+                until(lambda topic=topic: read_all(conn, topic) == 30, 10, f"all records of {topic}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(globals()))
