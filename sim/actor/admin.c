@@ -9,9 +9,14 @@
 #include "wire/kafka/create_topics.h"
 #include "wire/kafka/delete_topics.h"
 #include "wire/kafka/describe_configs.h"
+#include "wire/kafka/describe_log_dirs.h"
+#include "wire/kafka/describe_producers.h"
+#include "wire/kafka/describe_topic_partitions.h"
+#include "wire/kafka/incremental_alter_configs.h"
 #include "wire/kafka/kafka.h"
 #include "wire/kafka/list_offsets.h"
 #include "wire/kafka/metadata.h"
+#include "wire/kafka/offset_for_leader_epoch.h"
 
 /* ---- asking ---- */
 
@@ -132,6 +137,20 @@ bool actor__ask_topic(struct actor *actor, uint32_t topic, bool is_final)
     return ask(actor, &op, KAFKA_API_METADATA, &request);
 }
 
+/* The same question by another name: the answers are judged alike. */
+static bool ask_partitions(struct actor *actor, uint32_t topic)
+{
+    struct history_op op = op_of(actor, HISTORY_TOPIC, topic);
+    struct kafka_describe_topic_partitions_request_topic_request wanted;
+    kafka_describe_topic_partitions_request_topic_request_init(&wanted);
+    wanted.name = kafka_text_words(op.topic);
+    struct kafka_describe_topic_partitions_request request;
+    kafka_describe_topic_partitions_request_init(&request);
+    request.topics = &wanted;
+    request.topics_count = 1;
+    return ask(actor, &op, KAFKA_API_DESCRIBE_TOPIC_PARTITIONS, &request);
+}
+
 bool actor__ask_offsets(struct actor *actor, uint32_t topic, int32_t partition, int64_t at, bool is_final)
 {
     struct history_op op = op_of(actor, HISTORY_OFFSETS, topic);
@@ -171,6 +190,88 @@ static bool ask_configs(struct actor *actor, uint32_t at)
     return ask(actor, &op, KAFKA_API_DESCRIBE_CONFIGS, &request);
 }
 
+/* A change that nothing of what is judged depends on: it goes the way of all changes. */
+static bool ask_alter(struct actor *actor, uint32_t at)
+{
+    struct history_op op = op_of(actor, HISTORY_CALL, at);
+    op.count = KAFKA_API_INCREMENTAL_ALTER_CONFIGS;
+    struct kafka_incremental_alter_configs_request_alterable_config config;
+    kafka_incremental_alter_configs_request_alterable_config_init(&config);
+    bool is_removal = actor__below(actor, 2) == 0;
+    config.name = kafka_text_words("min.compaction.lag.ms");
+    config.config_operation = is_removal ? 1 : 0;
+    config.value = is_removal ? kafka_text_null() : kafka_text_words("7");
+    struct kafka_incremental_alter_configs_request_alter_configs_resource wanted;
+    kafka_incremental_alter_configs_request_alter_configs_resource_init(&wanted);
+    wanted.resource_type = 2; /* a topic */
+    wanted.resource_name = kafka_text_words(op.topic);
+    wanted.configs = &config;
+    wanted.configs_count = 1;
+    struct kafka_incremental_alter_configs_request request;
+    kafka_incremental_alter_configs_request_init(&request);
+    request.resources = &wanted;
+    request.resources_count = 1;
+    return ask(actor, &op, KAFKA_API_INCREMENTAL_ALTER_CONFIGS, &request);
+}
+
+static bool ask_sizes(struct actor *actor, uint32_t at)
+{
+    struct history_op op = op_of(actor, HISTORY_CALL, at);
+    op.count = KAFKA_API_DESCRIBE_LOG_DIRS;
+    struct kafka_describe_log_dirs_request request;
+    kafka_describe_log_dirs_request_init(&request);
+    request.topics_count = -1; /* all */
+    return ask(actor, &op, KAFKA_API_DESCRIBE_LOG_DIRS, &request);
+}
+
+static bool ask_producers(struct actor *actor, uint32_t at)
+{
+    struct history_op op = op_of(actor, HISTORY_CALL, at);
+    op.count = KAFKA_API_DESCRIBE_PRODUCERS;
+    int32_t index = 0;
+    struct kafka_describe_producers_request_topic_request wanted;
+    kafka_describe_producers_request_topic_request_init(&wanted);
+    wanted.name = kafka_text_words(op.topic);
+    wanted.partition_indexes = &index;
+    wanted.partition_indexes_count = 1;
+    struct kafka_describe_producers_request request;
+    kafka_describe_producers_request_init(&request);
+    request.topics = &wanted;
+    request.topics_count = 1;
+    return ask(actor, &op, KAFKA_API_DESCRIBE_PRODUCERS, &request);
+}
+
+static bool ask_epoch(struct actor *actor, uint32_t at)
+{
+    struct history_op op = op_of(actor, HISTORY_CALL, at);
+    op.count = KAFKA_API_OFFSET_FOR_LEADER_EPOCH;
+    struct kafka_offset_for_leader_epoch_request_offset_for_leader_partition partition;
+    kafka_offset_for_leader_epoch_request_offset_for_leader_partition_init(&partition);
+    struct kafka_offset_for_leader_epoch_request_offset_for_leader_topic wanted;
+    kafka_offset_for_leader_epoch_request_offset_for_leader_topic_init(&wanted);
+    wanted.topic = kafka_text_words(op.topic);
+    wanted.partitions = &partition;
+    wanted.partitions_count = 1;
+    struct kafka_offset_for_leader_epoch_request request;
+    kafka_offset_for_leader_epoch_request_init(&request);
+    request.replica_id = -1;
+    request.topics = &wanted;
+    request.topics_count = 1;
+    return ask(actor, &op, KAFKA_API_OFFSET_FOR_LEADER_EPOCH, &request);
+}
+
+/* Calls whose answers nothing else is known of: that they are answered is what counts. */
+static bool ask_something_else(struct actor *actor, uint32_t at)
+{
+    switch (actor__below(actor, 5)) {
+    case 0: return ask_alter(actor, at);
+    case 1: return ask_sizes(actor, at);
+    case 2: return ask_producers(actor, at);
+    case 3: return ask_epoch(actor, at);
+    default: return ask_configs(actor, at);
+    }
+}
+
 /* ---- what came of it ---- */
 
 static void answer_create(struct actor *actor, struct history_op *op, const struct kafka_create_topics_response *answer)
@@ -185,12 +286,21 @@ static void answer_create(struct actor *actor, struct history_op *op, const stru
     }
 }
 
-static void answer_topic(struct history_op *op, const struct kafka_metadata_response *answer)
+static void answer_topic(struct history_op *op, const struct client_result *result)
 {
-    if (answer->topics_count != 1) { return; }
-    op->error = answer->topics[0].error_code;
-    op->count = answer->topics[0].partitions_count;
-    op->id = answer->topics[0].topic_id;
+    if (result->api_key == KAFKA_API_DESCRIBE_TOPIC_PARTITIONS) {
+        const struct kafka_describe_topic_partitions_response *answer = result->answer;
+        if (answer->topics_count != 1) { return; }
+        op->error = answer->topics[0].error_code;
+        op->count = answer->topics[0].partitions_count;
+        op->id = answer->topics[0].topic_id;
+    } else {
+        const struct kafka_metadata_response *answer = result->answer;
+        if (answer->topics_count != 1) { return; }
+        op->error = answer->topics[0].error_code;
+        op->count = answer->topics[0].partitions_count;
+        op->id = answer->topics[0].topic_id;
+    }
     if (op->error == KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION) {
         op->error = 0;
         op->count = -1;
@@ -215,7 +325,7 @@ static void read_answer(struct actor *actor, struct history_op *op, const struct
         if (answer->responses_count == 1) { op->error = answer->responses[0].error_code; }
         return;
     }
-    case HISTORY_TOPIC: answer_topic(op, result->answer); return;
+    case HISTORY_TOPIC: answer_topic(op, result); return;
     case HISTORY_OFFSETS: answer_offsets(op, result->answer); return;
     default: return;
     }
@@ -273,7 +383,8 @@ static void do_something(struct actor *actor)
         return;
     }
     if (draw < 5) {
-        (void)actor__ask_topic(actor, at, false); /* as above */
+        bool is_by_another = actor__below(actor, 2) == 0;
+        (void)(is_by_another ? ask_partitions(actor, at) : actor__ask_topic(actor, at, false)); /* as above */
         return;
     }
     if (draw < 9 && topic->is_ready) {
@@ -284,7 +395,7 @@ static void do_something(struct actor *actor)
                                  false); /* as above */
         return;
     }
-    (void)ask_configs(actor, at); /* as above */
+    (void)ask_something_else(actor, at); /* as above */
 }
 
 void actor__administer(struct actor *actor)
