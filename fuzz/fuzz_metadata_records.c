@@ -156,6 +156,18 @@ static struct kafka_text name_of(uint64_t byte)
     return kafka_text_of(long_name, sizes[byte - BASE_ARRAY_COUNT(names)]);
 }
 
+/* Lists about as long as they may be. */
+static void take_lists(struct input *input, int32_t **replicas, int32_t *replicas_count, int32_t **isr,
+                       int32_t *isr_count)
+{
+    static int32_t ids[METADATA_REPLICAS_MAX + 2] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+    uint64_t what = take(input, 1);
+    if ((what & 3) != 0) { return; }
+    *replicas = *isr = ids;
+    *replicas_count = METADATA_REPLICAS_MAX - 1 + (int32_t)(what / 4 % 4);
+    *isr_count = METADATA_REPLICAS_MAX - 1 + (int32_t)(what / 16 % 4);
+}
+
 /* The value with the fields that meet others drawn from a few. */
 static void meet(struct input *input, enum kafka_message message, void *value)
 {
@@ -172,6 +184,8 @@ static void meet(struct input *input, enum kafka_message message, void *value)
             record->eligible_leader_replicas_count = record->last_known_elr_count = 0;
             record->leader_recovery_state = 0;
         }
+        take_lists(input, &record->replicas, &record->replicas_count, &record->isr, &record->isr_count);
+        if ((take(input, 1) & 1) == 0) { record->directories_count = 0; }
     } else if (message == KAFKA_MESSAGE_PARTITION_CHANGE_RECORD) {
         struct kafka_partition_change_record *record = value;
         record->topic_id = id_of(take(input, 1));
@@ -181,6 +195,8 @@ static void meet(struct input *input, enum kafka_message message, void *value)
             record->eligible_leader_replicas_count = record->last_known_elr_count = -1;
             record->leader_recovery_state = -1;
         }
+        take_lists(input, &record->replicas, &record->replicas_count, &record->isr, &record->isr_count);
+        if ((take(input, 1) & 1) == 0) { record->directories_count = -1; }
     } else if (message == KAFKA_MESSAGE_CONFIG_RECORD) {
         struct kafka_config_record *record = value;
         record->resource_type = (int8_t)(take(input, 1) % 6);

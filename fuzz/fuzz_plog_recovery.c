@@ -120,26 +120,36 @@ static int64_t judge_range(struct play *play, const struct plog_out *out, int64_
     return offset;
 }
 
+/* What was read from `offset` on ends at the offset that is returned; at `otherwise` where it is damaged. */
+static int64_t read_at(struct play *play, struct plog_ref ref, int64_t offset, int64_t watermark, int64_t otherwise)
+{
+    uint64_t token = world_read(play->world, ref, offset, 100000);
+    if (token == 0) { return otherwise; }
+    run(play);
+    struct answer *answer = world_answer(play->world, token);
+    must(answer->is_done);
+    must(play->faith != FAITH_WHOLE || answer->result == PLOG_OK);
+    int64_t end = otherwise;
+    if (answer->result == PLOG_OK) {
+        must(answer->out.size_bytes > 0);
+        end = judge_range(play, &answer->out, offset, watermark);
+    }
+    world_release(play->world, &answer->out);
+    run(play);
+    return end;
+}
+
 static void read_all(struct play *play, struct plog_ref ref)
 {
     struct plog_view view = world_view(play->world, ref);
     must(view.offset_start <= view.watermark);
+    int64_t count = view.watermark - view.offset_start;
+    for (int64_t i = 1; i < 5 && count > 1; i++) { /* here and there, by the indexes: nothing is remembered yet */
+        (void)read_at(play, ref, view.offset_start + (count * i / 5), view.watermark, 0);
+    }
     int64_t offset = view.offset_start;
     for (int64_t i = 0; i < READS_MAX && offset < view.watermark; i++) {
-        uint64_t token = world_read(play->world, ref, offset, 100000);
-        if (token == 0) { return; }
-        run(play);
-        struct answer *answer = world_answer(play->world, token);
-        must(answer->is_done);
-        must(play->faith != FAITH_WHOLE || answer->result == PLOG_OK);
-        if (answer->result == PLOG_OK) {
-            must(answer->out.size_bytes > 0);
-            offset = judge_range(play, &answer->out, offset, view.watermark);
-        } else {
-            offset += 1 + i * i;
-        }
-        world_release(play->world, &answer->out);
-        run(play);
+        offset = read_at(play, ref, offset, view.watermark, offset + 1 + i * i);
     }
     must(play->faith != FAITH_WHOLE || offset == view.watermark);
 }
@@ -267,7 +277,14 @@ static void change_file(struct play *play)
     bool is_index = ends_with(node->name, "index");
     bool is_log = ends_with(node->name, ".log");
     if (node->size > 0) { at %= node->size; }
-    switch (how % 6) {
+    switch (how % 7) {
+    case 6: { /* an entry of an index over another one */
+        size_t entry = ends_with(node->name, ".timeindex") ? 12 : 8;
+        size_t entries = node->size / entry;
+        if (!is_index || entries == 0) { return; }
+        memcpy(node->bytes + at % entries * entry, node->bytes + byte % entries * entry, entry);
+        break;
+    }
     case 0: /* flip */
         if (node->size > 0) { node->bytes[at] ^= byte; }
         if (!is_index) { lose_faith(play, FAITH_NONE); }
@@ -331,12 +348,16 @@ static void change_entry(struct play *play)
     uint64_t how = take(input, 1);
     int64_t value = (int64_t)take(input, 2);
     if (count == 0) { return; }
-    lose_faith(play, FAITH_NONE);
+    lose_faith(play, how % 16 == 12 ? FAITH_CUT : FAITH_NONE);
     if ((how & 0x40) != 0) { value = -value; }
     if ((how & 0x80) != 0) { value *= INT64_C(1) << 40; }
     size_t at = world->entries_begin + which % count;
     struct entry *entry = &world->entries[at];
-    switch (how % 16 % 12) {
+    switch (how % 16 % 13) {
+    case 12: /* its bytes, and not the sum: they count for nothing then */
+        if (entry->bytes == NULL || entry->run.change != 0 || entry->run.size_bytes == 0) { break; }
+        entry->bytes[(uint64_t)value % entry->run.size_bytes] ^= (uint8_t)(1 + (how >> 4));
+        break;
     case 0: entry->run.segment_base += value; break;
     case 1: entry->run.position_bytes += (uint64_t)value; break;
     case 2: entry->run.offset_base += value; break;
