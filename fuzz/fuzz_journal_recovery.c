@@ -341,6 +341,9 @@ static void drain(struct start *start)
             start->sum = codec_crc32c(start->sum, given.bytes.at, given.bytes.size_bytes); /* the bytes are there */
             bool is_mine = given.kind == JOURNAL_OUT_REPLAY && given.entry.kind == 77 && !given.is_damaged;
             start->world->entry_seen += is_mine ? 1 : 0;
+            /* A row as the operations make them, or as this target appends: whatever else a flipped bit made, its sum was wrong. */
+            must(given.entry.kind != 1 || given.kind == JOURNAL_OUT_STATE || given.entry.offset_base == 5);
+            must(given.entry.kind != 77 || given.entry.size_bytes == 100);
             journal_taken(start->journal, &start->out);
         }
         if (given.kind == JOURNAL_OUT_REPLAYED) {

@@ -356,6 +356,9 @@ static void change_entry(struct play *play)
     switch (how % 16 % 13) {
     case 12: /* its bytes, and not the sum: they count for nothing then */
         if (entry->bytes == NULL || entry->run.change != 0 || entry->run.size_bytes == 0) { break; }
+        if (getenv("WEIR_FUZZ_TRACE") != NULL) {
+            (void)fprintf(stderr, "bytes of entry %zu changed, not their sum\n", at);
+        }
         entry->bytes[(uint64_t)value % entry->run.size_bytes] ^= (uint8_t)(1 + (how >> 4));
         break;
     case 0: entry->run.segment_base += value; break;
