@@ -145,7 +145,7 @@ static void read_all(struct play *play, struct plog_ref ref)
     must(view.offset_start <= view.watermark);
     int64_t count = view.watermark - view.offset_start;
     for (int64_t i = 1; i < 5 && count > 1; i++) { /* here and there, by the indexes: nothing is remembered yet */
-        (void)read_at(play, ref, view.offset_start + (count * i / 5), view.watermark, 0);
+        (void)read_at(play, ref, view.offset_start + (count < 5 ? count * i / 5 : count / 5 * i), view.watermark, 0);
     }
     int64_t offset = view.offset_start;
     for (int64_t i = 0; i < READS_MAX && offset < view.watermark; i++) {
