@@ -278,11 +278,12 @@ static void change_file(struct play *play)
     bool is_log = ends_with(node->name, ".log");
     if (node->size > 0) { at %= node->size; }
     switch (how % 7) {
-    case 6: { /* an entry of an index over another one */
+    case 6: { /* an entry of an index over another one, whole or but the place that it names */
         size_t entry = ends_with(node->name, ".timeindex") ? 12 : 8;
         size_t entries = node->size / entry;
         if (!is_index || entries == 0) { return; }
-        memcpy(node->bytes + at % entries * entry, node->bytes + byte % entries * entry, entry);
+        size_t from = how < 128 ? 0 : entry - 4;
+        memcpy(node->bytes + at % entries * entry + from, node->bytes + byte % entries * entry + from, entry - from);
         break;
     }
     case 0: /* flip */
