@@ -718,6 +718,7 @@ static bool group_is_well(const struct groups *groups, const struct group__group
         has_leader = has_leader || is_leader;
         committed += member->is_committed ? 1 : 0;
         if (member->group != group || (member->is_committed && member->data == NULL)) { return false; }
+        if (member->is_going && !base_link_is_on(&group->changed)) { return false; } /* it went with the proposal */
         if (member->is_pending && (member->is_committed || member->join != NULL)) { return false; }
         if (member->join != NULL && !group->is_preparing && !group->is_touched) { return false; }
         if (member->sync != NULL && (group->is_preparing || group->state != GROUP__COMPLETING)) { return false; }
