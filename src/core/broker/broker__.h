@@ -353,6 +353,7 @@ struct broker {
     bool is_loading;
     bool is_metadata_suspect; /* it may lack records: what it does not know is not deleted */
     bool is_giving_up;
+    enum plog_result not_taken; /* the first state or entry of the journal that a log could not take; PLOG_OK: none */
     bool is_metadata_writing;
     bool has_proposal; /* of the controller, not yet appended */
     struct controller_out proposal;

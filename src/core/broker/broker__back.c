@@ -657,10 +657,11 @@ bool back_poll(struct broker *broker, struct port_out *out)
 static void on_restore(struct broker *broker, const struct port_message *message, struct port_out *out)
 {
     struct base_slice state = base_slice_of(message->lent, (size_t)message->lent_bytes);
-    if (plog_restore(broker->plog, state, 1, out) != BASE_OK) {
-        log_words(out, PORT_ERROR, "the state of a partition can't be restored: it is not served", "");
-        to_first(broker, MSG_TAKEN, out);
-    }
+    enum base_rc rc = plog_restore(broker->plog, state, 1, out);
+    if (rc == BASE_OK) { return; }
+    bool is_full = rc == BASE_FULL; /* another start may have the memory; this one must not go on without the log */
+    if (!is_full) { log_words(out, PORT_ERROR, "the state of a partition can't be restored: it is not served", ""); }
+    taken(broker, is_full ? PLOG_BUSY : PLOG_OK, out);
 }
 
 static void on_replay(struct broker *broker, const struct port_message *message, struct port_out *out)
@@ -668,10 +669,11 @@ static void on_replay(struct broker *broker, const struct port_message *message,
     struct plog_run run;
     get_run(message, &run);
     struct base_slice bytes = base_slice_of(message->lent, (size_t)message->lent_bytes);
-    if (plog_replay(broker->plog, &run, bytes, 1, out) != BASE_OK) {
-        log_words(out, PORT_ERROR, "an entry of the journal can't be replayed", "");
-        to_first(broker, MSG_TAKEN, out);
-    }
+    enum base_rc rc = plog_replay(broker->plog, &run, bytes, 1, out);
+    if (rc == BASE_OK) { return; }
+    bool is_full = rc == BASE_FULL;
+    if (!is_full) { log_words(out, PORT_ERROR, "an entry of the journal can't be replayed", ""); }
+    taken(broker, is_full ? PLOG_BUSY : PLOG_OK, out);
 }
 
 /* Of one log, or (no id) of any: then each log looks for what it can't account for. */

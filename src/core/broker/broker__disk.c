@@ -64,6 +64,10 @@ static void on_journal_synced(struct broker *broker, const struct journal_out *i
 
 static void give_state(struct broker *broker, const struct journal_out *item, struct port_out *out)
 {
+    if (broker->not_taken != PLOG_OK) { /* the start ends once the journal is read: nothing more is given */
+        journal_taken(broker->journal, out);
+        return;
+    }
     broker->states_given += 1;
     struct base_part id;
     if (plog_state_id(item->bytes, &id) != BASE_OK) {
@@ -82,6 +86,10 @@ static void give_state(struct broker *broker, const struct journal_out *item, st
 
 static void give_entry(struct broker *broker, const struct journal_out *item, struct port_out *out)
 {
+    if (broker->not_taken != PLOG_OK) {
+        journal_taken(broker->journal, out);
+        return;
+    }
     broker->entries_given += 1;
     const struct journal_entry *entry = &item->entry;
     struct plog_run run = {.change = (enum plog_change_kind)entry->kind,
@@ -108,15 +116,19 @@ static void give_entry(struct broker *broker, const struct journal_out *item, st
 void disk_on_taken(struct broker *broker, enum plog_result result, struct port_out *out)
 {
     bool is_lost = result != PLOG_OK && result != PLOG_DAMAGED;
-    if (is_lost && !broker->is_giving_up) {
-        node_give_up(broker,
-                     result == PLOG_NO_SPACE
-                         ? "the disk is full: what the journal holds finds no room; make room, then start again"
-                         : "what the journal holds can't be written to its partition; see to the disk, then "
-                           "start again",
-                     "", out);
-    }
+    if (is_lost && broker->not_taken == PLOG_OK) { broker->not_taken = result; }
     journal_taken(broker->journal, out);
+}
+
+static const char *why_not_taken(enum plog_result result)
+{
+    if (result == PLOG_NO_SPACE) {
+        return "the disk is full: what the journal holds finds no room; make room, then start again";
+    }
+    if (result == PLOG_BUSY) {
+        return "no memory, or no descriptors, for what the journal holds; start again with more";
+    }
+    return "what the journal holds can't be written to its partition; see to the disk, then start again";
 }
 
 static void on_damage(struct broker *broker, const struct journal_out *item, struct port_out *out)
@@ -239,6 +251,10 @@ static void on_replayed(struct broker *broker, const struct journal_out *item, s
 {
     if (item->result != PORT_OK) {
         node_give_up(broker, "the journal can't be read: ", port_rc_name(item->result), out);
+        return;
+    }
+    if (broker->not_taken != PLOG_OK) {
+        node_give_up(broker, why_not_taken(broker->not_taken), "", out);
         return;
     }
     struct base_text text;
