@@ -117,11 +117,24 @@ int64_t judge__final_start(const struct judge *judge, const char *topic, int32_t
     return judge__final_end(judge, topic, partition);
 }
 
+/* Where the log began when all was over: retention may have gone on beside the final reader. */
+static int64_t start_told(const struct judge *judge, const struct history_op *of)
+{
+    int64_t start = judge__final_start(judge, of->topic, of->partition);
+    for (uint32_t i = 0; i < judge->history->op_count; i++) {
+        const struct history_op *op = &judge->history->ops[i];
+        bool is_it = op->kind == HISTORY_OFFSETS && op->what == HISTORY_OK && op->is_final && op->at == -2 &&
+                     op->partition == of->partition && strcmp(op->topic, of->topic) == 0;
+        if (is_it && op->offset > start) { start = op->offset; }
+    }
+    return start;
+}
+
 /* Before the start that retention moved, or (its offset was not told) perhaps. */
 static bool may_be_trimmed(const struct judge *judge, const struct history_op *op)
 {
     if (!judge__is_trimmed(judge, op->topic)) { return false; }
-    return op->offset < judge__final_start(judge, op->topic, op->partition);
+    return op->offset < start_told(judge, op);
 }
 
 bool judge__may_be_deleted(const struct judge *judge, const struct history_op *op)

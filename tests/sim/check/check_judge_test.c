@@ -92,6 +92,16 @@ static void records_before_the_start_of_a_topic_with_retention_may_go(void **sta
     assert_int_equal(report.count, 0);
 }
 
+static void records_that_retention_takes_beside_the_final_reader_may_go(void **state)
+{
+    (void)state;
+    struct check_report report =
+        judge(CREATED_TRIMMED ACKED("1", "0", "0") ACKED("2", "1", "1") FINAL("30", "3", "0", "0")
+                  END("4", "2") "91 v1 5 invoke offsets topic=t partition=0 at=-2 final=1\n"
+                                "92 v1 5 ok offsets topic=t partition=0 at=-2 final=1 offset=2\n");
+    for (uint32_t i = 0; i < report.count; i++) { assert_string_not_equal(report.breaches[i].id, "I1"); }
+}
+
 static void records_behind_the_start_of_a_topic_with_retention_may_not_go(void **state)
 {
     (void)state;
@@ -359,6 +369,7 @@ int main(void)
         cmocka_unit_test(a_good_history_is_good),
         cmocka_unit_test(an_acknowledged_record_that_is_gone_is_I1),
         cmocka_unit_test(records_before_the_start_of_a_topic_with_retention_may_go),
+        cmocka_unit_test(records_that_retention_takes_beside_the_final_reader_may_go),
         cmocka_unit_test(records_behind_the_start_of_a_topic_with_retention_may_not_go),
         cmocka_unit_test(records_of_a_topic_without_retention_may_not_go_from_the_front),
         cmocka_unit_test(an_acknowledged_record_at_another_offset_is_I1),
