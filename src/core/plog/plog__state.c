@@ -96,7 +96,7 @@ static void write_all(struct pen *pen, const struct plog__log *log)
     put(pen, (uint32_t)log->id.index, 4);
     put(pen,
         (log->config.is_page_cache ? FLAG_PAGE_CACHE : 0u) | (log->config.is_metadata ? FLAG_METADATA : 0u) |
-            (log->has_dir ? FLAG_DIR : 0u) | (log->is_damaged ? FLAG_DAMAGED : 0u) |
+            (log->is_parent_synced ? FLAG_DIR : 0u) | (log->is_damaged ? FLAG_DAMAGED : 0u) |
             (log->is_deleting ? FLAG_DELETING : 0u) | (log->is_renamed ? FLAG_RENAMED : 0u) |
             (log->config.is_mark_told ? FLAG_MARK_TOLD : 0u),
         2);
