@@ -136,6 +136,7 @@ void plog__read_note(struct plog *plog, struct plog__read *read, struct plog_out
         out->id = log->id;
     }
     out->size_bytes = read->size_bytes;
+    out->first_batch_bytes = read->batch_bytes;
     if (read->kind == PLOG__READ_BYTES) {
         out->block = read->size_bytes > 0 ? read->block : NULL;
         read->block = NULL; /* the caller's now */

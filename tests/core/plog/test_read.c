@@ -275,6 +275,8 @@ static void a_first_batch_larger_than_the_limit_comes_whole_or_not_at_all(void *
         world->wants_continue = true;
         world_run(world);
         assert_true(world_answer(world, read.token)->out.size_bytes > 3000);
+        assert_int_equal(world_answer(world, read.token)->out.first_batch_bytes,
+                         world_answer(world, read.token)->out.size_bytes);
         world_release(world, &world_answer(world, read.token)->out);
         read.token = world->next_token++;
         read.takes_oversized_first = false;
