@@ -15,6 +15,7 @@
 #define START_MAX_NS       (60 * WORLD_S)
 #define VERIFY_MAX_NS      (120 * WORLD_S)
 #define QUIET_MAX_NS       (30 * WORLD_S)
+#define PROBES             5
 #define IDLE_NS            (3 * WORLD_S)
 #define IDLE_EVENTS_MAX    60
 #define RETENTION_CHECK_MS 400 /* each shard looks at its logs so often, where there is something to be deleted */
@@ -101,6 +102,7 @@ static bool run_until(struct run *run, bool (*is_done)(struct run *run), uint64_
     uint64_t end_ns = world_now(run->world) + limit_ns;
     while (!is_broken(run)) {
         if (is_done(run)) { return true; }
+        if (run->is_calm && world_now(run->world) >= run->prompt_ns) { check_stream_late(run->stream, WORLD_S); }
         bool may_rest = is_done == producers_are_finished || is_done == broker_is_stopped;
         if (!may_rest && world_node_state(run->world, run->cast.broker) == WORLD_STOPPED) {
             world_restart(run->world, run->cast.broker); /* a stop that was asked for before the calm has come true */
@@ -237,6 +239,7 @@ static bool drain(struct run *run)
     come_to(run, RUN_AT_CALM);
     run->is_calm = true;
     run->node.refuse_ppm = 0;
+    run->prompt_ns = world_now(run->world) + 2 * run->slow_max_ns; /* what stands still now goes on before that */
     tell_actors(run, ACTOR_DRAIN);
     note(run, "calm");
     restart_failed(run);
@@ -253,8 +256,14 @@ static bool drain(struct run *run)
         }
         return false;
     }
+    /* When nothing is slow any more; several soon after each other, as a reader that was just woken looks again. */
+    (void)world_run(run->world, base_max_u64(run->prompt_ns, world_now(run->world))); /* is_broken looks */
+    check_stream_late(run->stream, WORLD_S);
     note(run, "probe");
-    tell_actors(run, ACTOR_PROBE);
+    for (int i = 0; i < PROBES; i++) {
+        tell_actors(run, ACTOR_PROBE);
+        (void)world_run(run->world, world_now(run->world) + (uint64_t)(i + 1) * 2 * WORLD_MS); /* as above */
+    }
     (void)world_run(run->world, world_now(run->world) + 100 * WORLD_MS); /* until all were told */
     come_to(run, RUN_AT_PROBE);
     if (!run_until(run, nothing_is_outstanding, PROBE_MAX_NS)) {
@@ -362,6 +371,7 @@ static uint64_t count_partitions(const struct run *run)
 static bool idle(struct run *run)
 {
     (void)world_run(run->world, world_now(run->world) + 500 * WORLD_MS); /* is_broken looks */
+    check_stream_late(run->stream, WORLD_S);
     for (int i = 0; i < 3; i++) {
         uint64_t done_before, done_after;
         uint32_t parked_before, parked_after;
@@ -426,6 +436,8 @@ void run__begin(struct run *run, const struct world_knobs *knobs)
     run->world = world_create(config->seed, knobs);
     if (config->trace != NULL) { world_trace_to(run->world, config->trace); }
     run->stream = check_stream_create(&run->report);
+    run->slow_max_ns = knobs->slow_max_ns;
+    check_stream_late(run->stream, WORLD_S + 3 * knobs->slow_max_ns); /* a stall of the disk, the shard, a message */
     run->cast = (struct actor_cast){.world = run->world,
                                     .history = &run->history,
                                     .port = NODE_PORT,

@@ -54,7 +54,8 @@ struct run {
     bool is_rotten;        /* bits of the journal were flipped */
     uint64_t until_step;   /* when the states were printed */
     bool is_failed;
-    void *user; /* of who drives it */
+    uint64_t slow_max_ns, prompt_ns; /* from then on nothing is slow any more */
+    void *user;                      /* of who drives it */
     /* of this boot */
     enum broker_state states[WORLD_SHARDS_MAX];
     bool is_ready[WORLD_SHARDS_MAX];   /* said so */

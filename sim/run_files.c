@@ -22,27 +22,60 @@ static struct base_slice view_file(const struct run *run, const char *name, cons
     return base_slice_of(bytes.at, (size_t)base_min_u64(bytes.size_bytes, written));
 }
 
+/* Paths come sorted: the segment before is the last of its log when the next one has another folder. */
+struct looking {
+    struct run *run;
+    char name[NAME_BYTES_MAX]; /* of the segment before, without ".log"; empty: none */
+};
+
+static size_t folder_bytes(const char *name)
+{
+    const char *slash = strchr(name, '/');
+    return slash == NULL ? 0 : (size_t)(slash - name) + 1;
+}
+
+static void judge_segment(const struct looking *looking, const char *next)
+{
+    const struct run *run = looking->run;
+    const char *name = looking->name;
+    if (name[0] == 0) { return; }
+    size_t bytes = folder_bytes(name);
+    char log[NAME_BYTES_MAX + 16];
+    (void)snprintf(log, sizeof log, "%s.log", name); /* as above */
+    bool is_last = strncmp(name, next, bytes) != 0 && check_stream_written(run->stream, log) > 0;
+    struct check_segment segment = {.name = name,
+                                    .base = strtoll(name + bytes, NULL, 10),
+                                    .log = view_file(run, name, ".log", false),
+                                    .index = view_file(run, name, ".index", true),
+                                    .timeindex = view_file(run, name, ".timeindex", true),
+                                    .is_last = is_last};
+    check_segment(&looking->run->report, &segment);
+}
+
 static void look_at_file(void *context, const char *path, uint64_t size_bytes)
 {
     (void)size_bytes;
-    struct run *run = context;
+    struct looking *looking = context;
     size_t path_bytes = strlen(path);
-    const char *slash = strchr(path, '/');
-    bool is_segment = slash != NULL && path_bytes < NAME_BYTES_MAX && strlen(slash) == 1 + BASE_DIGITS + 4 &&
+    size_t bytes = folder_bytes(path);
+    bool is_segment = bytes > 0 && path_bytes < NAME_BYTES_MAX && path_bytes - bytes == BASE_DIGITS + 4 &&
                       strcmp(path + path_bytes - 4, ".log") == 0;
     /* A folder of a topic that goes has another name. */
-    if (!is_segment || memchr(path, '.', (size_t)(slash - path)) != NULL) { return; }
-    char name[NAME_BYTES_MAX] = "";
-    memcpy(name, path, path_bytes - 4);
-    struct check_segment segment = {.name = name,
-                                    .base = strtoll(slash + 1, NULL, 10),
-                                    .log = view_file(run, name, ".log", false),
-                                    .index = view_file(run, name, ".index", true),
-                                    .timeindex = view_file(run, name, ".timeindex", true)};
-    char log[NAME_BYTES_MAX + 16];
-    (void)snprintf(log, sizeof log, "%s.log", name); /* as above */
-    segment.is_written = check_stream_written(run->stream, log) > 0;
-    check_segment(&run->report, &segment);
+    if (!is_segment || memchr(path, '.', bytes) != NULL) { return; }
+    judge_segment(looking, path);
+    memset(looking->name, 0, sizeof looking->name);
+    memcpy(looking->name, path, path_bytes - 4);
 }
 
-void run__judge_files(struct run *run) { world_files(run->world, run->cast.broker, 0, look_at_file, run); }
+void run__judge_files(struct run *run)
+{
+    for (int i = WORLD_DISK_EIO_READ; i <= WORLD_DISK_ROT; i++) {
+        if (world_hits(run->world, (enum world_fault)i) > 0) {
+            return;
+        } /* what is wrong there may be the disk's doing */
+    }
+    if (world_hits(run->world, WORLD_OLD_BYTES) > 0) { return; }
+    struct looking looking = {.run = run};
+    world_files(run->world, run->cast.broker, 0, look_at_file, &looking);
+    judge_segment(&looking, "");
+}

@@ -84,8 +84,9 @@ static struct client *make_client(const struct actor *actor, struct base_region 
     config.compression = spec->compression;
     config.linger_ms = spec->linger_ms;
     config.fetch_bytes_max = 256 << 10;
-    config.fetch_partition_bytes_max = 64 << 10;
-    config.fetch_wait_ms = spec->role == ACTOR_VERIFIER ? 5000 : 500;
+    /* Some readers take less than a batch at a time, some wait so long that a wake-up that is lost shows. */
+    config.fetch_partition_bytes_max = spec->number % 4 == 1 ? 1000 : 64 << 10;
+    config.fetch_wait_ms = spec->role == ACTOR_VERIFIER ? 5000 : (spec->number % 2 == 0 ? 500 : 25000);
     struct client *client = NULL;
     enum base_rc rc = client_create(region, &config, &client);
     CHECK(rc == BASE_OK); /* ACTOR_REGION_BYTES is enough for these limits */

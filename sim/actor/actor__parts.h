@@ -19,6 +19,7 @@ struct assignment {
     int32_t partition;
     uint32_t session; /* 0: not assigned now */
     int64_t first;    /* the offset that the session asked for, until its first record comes; -1: none */
+    int64_t some_ms;  /* the timestamp of one of its records */
     bool is_wanted;
     bool has_end;
 };

@@ -49,6 +49,7 @@ void actor__record(struct actor *actor, const struct client_result *result)
     struct assignment *assignment = assignment_of(actor, result->token);
     if (assignment == NULL) { return; }
     struct history_op op = actor__op(actor, HISTORY_READ);
+    if (actor__below(actor, 8) == 0) { assignment->some_ms = result->record.timestamp_ms; }
     op.at = assignment->first > 0 ? assignment->first : 0;
     assignment->first = -1;
     memcpy(op.topic, cast->topics[assignment->topic].name, sizeof op.topic);

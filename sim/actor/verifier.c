@@ -52,7 +52,8 @@ static void ask_offsets(struct actor *actor)
     const struct assignment *assignment = &actor->assignments[actor->done / 3];
     static const int64_t kinds[] = {-1, -2, 0};
     int64_t at = kinds[actor->done % 3];
-    if (at == 0) { at = actor->wall_ms - (int64_t)actor__below(actor, 60000); }
+    bool is_exact = assignment->some_ms > 0 && actor__below(actor, 2) == 0; /* a time that a record has */
+    if (at == 0) { at = is_exact ? assignment->some_ms : actor->wall_ms - (int64_t)actor__below(actor, 60000); }
     if (actor__ask_offsets(actor, assignment->topic, assignment->partition, at, true)) { actor->done += 1; }
 }
 

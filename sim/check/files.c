@@ -59,7 +59,7 @@ void check_segment(struct check_report *report, const struct check_segment *segm
         at_batch(&scan, &batch);
         scan.position += batch.size_bytes;
     }
-    if (verdict != REC_END && segment->is_written) {
+    if (verdict != REC_END && segment->is_last) {
         check_breach(report, "I20", "after byte %" PRIu64 " of %" PRIu64 " %s.log has no batch: %s", scan.position,
                      (uint64_t)segment->log.size_bytes, segment->name, rec_verdict_text(verdict));
     }

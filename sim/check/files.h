@@ -20,8 +20,8 @@ struct check_segment {
     int64_t base;
     struct base_slice log;
     struct base_slice index,
-        timeindex;   /* as far as the broker has written to them since it started: what a crash left may stay */
-    bool is_written; /* the log was, since: nothing is left of a crash */
+        timeindex; /* as far as the broker has written to them since it started: what a crash left may stay */
+    bool is_last;  /* of its log, and written to since: nothing is left of a crash behind its batches */
 };
 
 void check_segment(struct check_report *report, const struct check_segment *segment);

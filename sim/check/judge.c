@@ -110,11 +110,15 @@ bool judge__is_trimmed(const struct judge *judge, const char *topic)
 
 int64_t judge__final_start(const struct judge *judge, const char *topic, int32_t partition)
 {
-    for (uint32_t i = 0; i < judge->final_count; i++) { /* sorted by offset */
+    int64_t start = judge__final_end(judge, topic, partition);
+    /* Sorted by offset: back to the last hole, which retention made. */
+    for (uint32_t i = judge->final_count; i-- > 0;) {
         const struct history_op *op = judge->finals[i];
-        if (op->partition == partition && strcmp(op->topic, topic) == 0) { return op->offset; }
+        if (op->partition != partition || strcmp(op->topic, topic) != 0 || op->offset >= start) { continue; }
+        if (op->offset < start - 1) { break; }
+        start = op->offset;
     }
-    return judge__final_end(judge, topic, partition);
+    return start;
 }
 
 /* Where the log began when all was over: retention may have gone on beside the final reader. */
@@ -278,8 +282,10 @@ static void judge_density(struct judge *judge)
         const struct history_op *before = i == 0 ? NULL : judge->finals[i - 1];
         bool is_first =
             before == NULL || before->partition != read->partition || strcmp(before->topic, read->topic) != 0;
-        bool is_trimmed = is_first && judge__is_trimmed(judge, read->topic);
-        int64_t expected = is_first ? (is_trimmed ? read->offset : 0) : before->offset + 1;
+        /* Or retention took on from where the reader was, which then began anew. */
+        bool begins = is_first || before->session != read->session;
+        bool is_trimmed = begins && judge__is_trimmed(judge, read->topic);
+        int64_t expected = is_trimmed ? read->offset : (is_first ? 0 : before->offset + 1);
         if (read->offset != expected) {
             check_breach(judge->report, "I8", "the final read of " PLACE " came where %" PRId64 " was expected",
                          PLACE_OF(read), expected);

@@ -13,6 +13,7 @@ struct check_stream *check_stream_create(struct check_report *report)
     struct check_stream *stream = calloc(1, sizeof *stream);
     CHECK(stream != NULL);
     stream->report = report;
+    stream->late_ns = UINT64_MAX;
     stream->scratch = malloc(STREAM_SCRATCH_BYTES);
     CHECK(stream->scratch != NULL);
     return stream;
@@ -35,9 +36,12 @@ void check_stream_destroy(struct check_stream *stream)
 
 const struct check_stream_counts *check_stream_counts(const struct check_stream *stream) { return &stream->counts; }
 
+void check_stream_late(struct check_stream *stream, uint64_t late_ns) { stream->late_ns = late_ns; }
+
 void check_stream_event(struct check_stream *stream, uint32_t shard, const struct port_event *event,
                         struct base_slice payload)
 {
+    stream->now_ns = base_max_u64(stream->now_ns, event->now_ns);
     if (event->kind != PORT_EVENT_DONE) { return; }
     switch ((int)event->done.effect) {
     case PORT_RECV:
@@ -61,7 +65,11 @@ void check_stream_crash(struct check_stream *stream, enum check_crash crash)
 {
     stream__disk_crash(stream, crash);
     stream__tap_crash(stream);
-    for (uint32_t i = 0; i < stream->log_count; i++) { stream->logs[i].is_seen = false; }
+    stream->now_ns = 0; /* the next start has another clock */
+    for (uint32_t i = 0; i < stream->log_count; i++) {
+        stream->logs[i].is_seen = false;
+        stream->logs[i].mark_count = 0;
+    }
 }
 
 void check_stream_deleting(struct check_stream *stream, struct base_uuid topic)
@@ -160,7 +168,11 @@ void check_stream_log(struct check_stream *stream, const struct check_log *now, 
     judge_watermark(stream, log, now);
     log->offset_start = now->offset_start;
     log->offset_end = now->offset_end;
-    if (now->watermark > log->watermark) { log->watermark = now->watermark; }
+    if (now->watermark <= log->watermark) { return; }
+    log->watermark = now->watermark;
+    log->marks[log->mark_count % STREAM_MARKS] =
+        (struct stream_mark){.watermark = now->watermark, .at_ns = stream->now_ns};
+    log->mark_count += 1;
 }
 
 void check_stream_rotten(struct check_stream *stream) { stream->is_rotten = true; }

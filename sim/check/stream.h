@@ -1,4 +1,4 @@
-/* stream.h: watches what one broker node does: I3, I4, I18, I19, and that a fetch that waits costs nothing (I21).
+/* stream.h: watches what one broker node does: I3, I4, I18, I19, and how long a fetch waits (I21).
  *
  * Room    sim/check. Fed with the node's events and effects in order, and after steps with the logs as the broker sees them.
  * Knows   the layout of the journal's groups (docs/formats/journal.md) and of Produce and Fetch, read from the bytes that pass.
@@ -9,6 +9,8 @@
  *     I3   a log's watermark never falls, within a boot or over a restart, and never passes the end that the journal's synced
  *          rows give it
  *     I4   nothing at or above that end is read
+ *     I21  a fetch is answered when its time is over, and soon after the watermark has passed an offset that it asked for
+ *     I23  answers leave in the order of the questions
  *     I18  a log that had a watermark is there after recovery, its start did not move, it ends where it is synced, and
  *          nothing is longer than it was before the crash
  *
@@ -54,6 +56,10 @@ uint64_t check_stream_written(const struct check_stream *stream, const char *pat
 
 /* Bits of the disk have flipped: logs may be damaged from now on. */
 void check_stream_rotten(struct check_stream *stream);
+
+/* For fetches that are asked from now on: an answer, or a wake-up, that comes more than this too late is a breach. */
+void check_stream_late(struct check_stream *stream, uint64_t late_ns);
+
 /* A client read that offset. */
 void check_stream_read(struct check_stream *stream, struct base_part id, int64_t offset);
 bool check_stream_is_synced(const struct check_stream *stream, struct base_part id, int64_t offset);

@@ -59,14 +59,22 @@ struct stream_row {
     uint32_t group;
 };
 
+#define STREAM_MARKS 8
+struct stream_mark {
+    int64_t watermark;
+    uint64_t at_ns; /* of the node's clock */
+};
+
 struct stream_log {
     struct base_part id;
     char name[256];
     struct stream_row *rows; /* not yet durable, and a few that are */
     uint32_t row_count, row_room, rows_durable;
     int64_t synced_end;
-    int64_t synced_max; /* the highest ever: what was read before a deletion may be told after it */
-    int64_t watermark;  /* the highest ever */
+    int64_t synced_max;                     /* the highest ever: what was read before a deletion may be told after it */
+    int64_t watermark;                      /* the highest ever */
+    struct stream_mark marks[STREAM_MARKS]; /* its last rises, the newest at mark_count - 1 modulo their number */
+    uint64_t mark_count;
     int64_t offset_start, offset_end;
     int64_t start_named; /* the highest start that a row of the journal ever named */
     bool is_known;       /* the broker had it */
@@ -77,11 +85,21 @@ struct stream_log {
 
 /* ---- connections ---- */
 
+#define STREAM_WANTED 16
 struct stream_question {
     int32_t correlation;
     int16_t api_key;
     int16_t version;
     int16_t acks;
+    /* of a fetch that may wait: */
+    uint64_t asked_ns;
+    uint64_t wait_ns; /* 0: it is none */
+    uint64_t late_ns; /* what is too late */
+    struct stream_wanted {
+        struct base_part id;
+        int64_t offset;
+    } wanted[STREAM_WANTED];
+    uint32_t wanted_count;
 };
 
 struct stream_bytes {
@@ -118,6 +136,8 @@ struct check_stream {
     uint32_t conn_count, conn_room;
     uint64_t sequence;
     bool is_rotten;
+    uint64_t now_ns; /* of the node's clock */
+    uint64_t late_ns;
     uint8_t *scratch;
 };
 #define STREAM_SCRATCH_BYTES ((size_t)1 << 20)

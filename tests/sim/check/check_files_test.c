@@ -27,7 +27,7 @@ struct files {
 static struct files *given_files(void)
 {
     static struct files files;
-    files = (struct files){.segment = {.name = "t-0/00000000000000000010", .base = 10, .is_written = true}};
+    files = (struct files){.segment = {.name = "t-0/00000000000000000010", .base = 10, .is_last = true}};
     uint32_t used = 0;
     for (uint32_t i = 0; i < BATCHES; i++) {
         struct rec_build build;
@@ -86,13 +86,13 @@ static void a_flipped_bit_is_I20(void **state)
     expect_only(files, "I20");
 }
 
-static void bytes_after_the_last_batch_are_I20_where_the_log_was_written(void **state)
+static void bytes_after_the_last_batch_of_a_log_are_I20(void **state)
 {
     (void)state;
     struct files *files = given_files();
     files->segment.log.size_bytes += 5;
     expect_only(files, "I20");
-    files->segment.is_written = false;
+    files->segment.is_last = false;
     expect_only(files, NULL);
 }
 
@@ -125,7 +125,7 @@ int main(void)
         cmocka_unit_test(right_files_are_right),
         cmocka_unit_test(a_segment_that_begins_elsewhere_than_it_is_named_is_I8),
         cmocka_unit_test(a_flipped_bit_is_I20),
-        cmocka_unit_test(bytes_after_the_last_batch_are_I20_where_the_log_was_written),
+        cmocka_unit_test(bytes_after_the_last_batch_of_a_log_are_I20),
         cmocka_unit_test(an_index_entry_that_names_no_batch_is_I15),
         cmocka_unit_test(a_time_entry_that_is_not_the_greatest_timestamp_is_I15),
     };
