@@ -14,6 +14,7 @@ import wire
 from harness import CLIENTS, SKIPPED, Broker, Skip, check, equal, need, say, until
 
 PARTITIONS = 6
+NOT_LEADER = 6  # nothing was appended: a Kafka says so right after a topic was made
 SETTINGS = {"group.initial.rebalance.delay.ms": 300, "weir.check.slow": "true"}
 
 
@@ -87,7 +88,8 @@ def fill(broker, topic, first, count):
     with wire.Conn(broker.host, broker.port) as conn:
         for partition in range(PARTITIONS):
             values = [b"%d" % i for i in range(first, first + count) if i % PARTITIONS == partition]
-            equal(conn.produce(topic, {partition: wire.batch(values)})[(topic, partition)][0], 0, "produce")
+            batch = wire.batch(values)
+            until(lambda p=partition, b=batch: conn.produce(topic, {p: b})[(topic, p)][0] != NOT_LEADER, 10, "a leader is there")
 
 
 def make(broker, topic):
@@ -242,6 +244,34 @@ def test_kcat_resumes_where_it_committed():
             equal(got, sorted((i % PARTITIONS, i // PARTITIONS) for i in range(600 * turn, 600 * turn + 600)), "the records of this turn")
             broker.kill()
             broker.start()
+
+
+def test_a_coordinator_is_found_for_groups_alone():
+    if harness.AGAINST_KAFKA:
+        raise Skip("a Kafka has transactions")
+    with Broker(name="groups") as broker:
+        with wire.Conn(broker.host, broker.port) as conn:
+            equal(conn.find_coordinator("g"), (0, "NONE", 1, broker.host, broker.port), "the coordinator of a group")
+            for key_type in (1, 2, 3):
+                error, message, node, host, port = conn.find_coordinator("x", key_type)
+                equal((error, node, host, port), (42, -1, "", -1), f"of key type {key_type}: INVALID_REQUEST, which nobody tries again")
+                check(message, "it says why")
+
+
+def test_old_versions_of_offset_fetch_say_the_same():
+    with Broker(shards=2, name="groups") as broker:
+        make(broker, "t")
+        with wire.Conn(broker.host, broker.port) as conn:
+            until(lambda: conn.find_coordinator("g")[0] == 0 and conn.commit_offsets("g", "t", {0: 1})[0] == 0, 30, "a coordinator is there")
+            equal(conn.commit_offsets("g", "t", {0: 7, 3: 9, PARTITIONS: 1}), {0: 0, 3: 0, PARTITIONS: 3}, "commits")
+            for version in range(1, 6):
+                want = {0: (7, "words", 0), 1: (-1, "", 0), 3: (9, "words", 0)}
+                equal(conn.fetch_offsets("g", "t", [0, 1, 3], version), (0, want), f"version {version}")
+            equal(conn.delete_topic("t"), 0, "delete t")
+            equal(conn.create_topic("t", PARTITIONS)[0], 0, "create it again")
+            gone = (0, {0: (-1, "", 0)})
+            # A Kafka forgets them a moment later.
+            until(lambda: conn.fetch_offsets("g", "t", [0]) == gone, 10 if harness.AGAINST_KAFKA else 0, "they are not those of the next topic of its name")
 
 
 # ---- Kafka's own tool ----

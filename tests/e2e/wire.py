@@ -9,7 +9,7 @@ import struct
 import time
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS, INIT_PRODUCER_ID = 0, 1, 2, 3, 18, 19, 20, 22
-DESCRIBE_GROUPS = 15
+OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, DESCRIBE_GROUPS = 8, 9, 10, 15
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -286,6 +286,34 @@ class Conn:
 
         reader.array(topic_)
         return out
+
+    def find_coordinator(self, key, key_type=0):
+        """(error, message, node, host, port); version 2."""
+        reader = self.call(FIND_COORDINATOR, 2, string(key) + struct.pack(">b", key_type))
+        reader.take("i")
+        return reader.take("h"), reader.string(), reader.take("i"), reader.string(), reader.take("i")
+
+    def commit_offsets(self, group, topic, offsets):
+        """Without a group's membership. offsets: {partition: offset}; {partition: error}; version 2."""
+        rows = [struct.pack(">iq", partition, offset) + string("words") for partition, offset in offsets.items()]
+        reader = self.call(OFFSET_COMMIT, 2, string(group) + struct.pack(">i", -1) + string("") + struct.pack(">q", -1) +
+                           array([string(topic) + array(rows)]))
+        return reader.array(lambda: (reader.string(), dict(reader.array(lambda: reader.take("ih")))))[0][1]
+
+    def fetch_offsets(self, group, topic, partitions, version=1):
+        """(error, {partition: (offset, words, error)}); versions 1 to 5."""
+        reader = self.call(OFFSET_FETCH, version, string(group) + array([string(topic) + array([struct.pack(">i", p) for p in partitions])]))
+        if version >= 3:
+            reader.take("i")
+
+        def partition():
+            index, offset = reader.take("iq")
+            if version >= 5:
+                reader.take("i")
+            return index, (offset, reader.string(), reader.take("h"))
+
+        out = reader.array(lambda: (reader.string(), dict(reader.array(partition))))[0][1]
+        return reader.take("h") if version >= 2 else 0, out
 
     def describe_group(self, group):
         """(error, state, {member id: (client host, assignment bytes)}); version 3."""

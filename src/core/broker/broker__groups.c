@@ -95,7 +95,8 @@ static void find_coordinator(struct broker *broker, struct request *request, str
     }
     if (request->version < 4) {
         answer->error_code = one.error_code;
-        answer->error_message = one.error_message;
+        /* Old versions name the error in words even when there is none, as Kafka does. */
+        answer->error_message = one.error_code == KAFKA_ERROR_NONE ? kafka_text_words("NONE") : one.error_message;
         answer->node_id = one.node_id;
         answer->host = one.host;
         answer->port = one.port;
