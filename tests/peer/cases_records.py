@@ -3,6 +3,7 @@
 DescribeProducers, DescribeLogDirs."""
 
 import struct
+import time
 
 from diff import T0, case
 from wire import batch, crc32c
@@ -197,7 +198,12 @@ def a_version_of_produce_that_nobody_has(t, version):
 
 
 def new_producer(t):
-    answer = t.quietly("InitProducerId", 4, TransactionalId=None, TransactionTimeoutMs=1000)
+    """The id of a new producer. A Kafka that has just started has none to give, for a moment, and says so."""
+    for _ in range(1000):
+        answer = t.quietly("InitProducerId", 4, TransactionalId=None, TransactionTimeoutMs=1000)
+        if answer["ErrorCode"] == 0:
+            break
+        time.sleep(0.005)
     t.producer_word(answer["ProducerId"])  # the first that is made is the first wherever it stands
     return answer["ProducerId"]
 
@@ -247,6 +253,7 @@ def a_producer_without_an_epoch_or_a_sequence(t, version):
 
 @case("InitProducerId", 0, 2, 3, 4, 5)
 def producer_ids(t, version):
+    new_producer(t)
     t.call("InitProducerId", version, TransactionalId=None, TransactionTimeoutMs=1000)
     t.call("InitProducerId", version, TransactionalId=None, TransactionTimeoutMs=-5)
 
@@ -261,6 +268,7 @@ def producer_ids_that_are_known_before(t, version):
 
 @case("InitProducerId", 0, 5)
 def an_empty_transactional_id(t, version):
+    new_producer(t)
     t.call("InitProducerId", version, TransactionalId="", TransactionTimeoutMs=1000)
 
 
