@@ -232,6 +232,11 @@ static inline uint32_t log_shard_of(const struct log_run *run, const struct log_
     return pair->index % (uint32_t)run->shape.shards;
 }
 static inline bool log_was_full(const struct log_run *run) { return world_hits(run->world, WORLD_DISK_FULL) > 0; }
+/* A start may be refused: what it wrote found no room, or could not be synced. */
+static inline bool log_may_refuse(const struct log_run *run)
+{
+    return log_was_full(run) || run->shape.io_errors != 0 || world_hits(run->world, WORLD_DISK_EIO_SYNC) > 0;
+}
 static inline bool log_tolerates(const struct log_run *run) { return run->shape.io_errors != 0 || run->is_disk_failed; }
 
 #endif

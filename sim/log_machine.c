@@ -343,9 +343,7 @@ static void on_replayed(struct log_shard *shard, const struct journal_out *item,
     struct log_run *run = shard->run;
     if (item->result != PORT_OK) {
         run->result->branches[RUN_START_REFUSED] += 1;
-        if (!log_tolerates(run) && !log_was_full(run)) {
-            log_fail(run, "I18", "the journal can't be read: %s", port_rc_name(item->result));
-        }
+        if (!log_may_refuse(run)) { log_fail(run, "I18", "the journal can't be read: %s", port_rc_name(item->result)); }
         close_backs(shard, out);
         return;
     }
@@ -468,9 +466,7 @@ static void on_taken(struct log_shard *shard, enum plog_result result, struct po
     journal_taken(shard->journal, out);
     if (result == PLOG_OK || result == PLOG_DAMAGED || shard->is_stopping) { return; }
     shard->run->result->branches[RUN_START_REFUSED] += 1;
-    if (!log_tolerates(shard->run) && !log_was_full(shard->run)) {
-        log_fail(shard->run, "I18", "a replay ends with %d", (int)result);
-    }
+    if (!log_may_refuse(shard->run)) { log_fail(shard->run, "I18", "a replay ends with %d", (int)result); }
     close_backs(shard, out);
 }
 
