@@ -18,7 +18,7 @@ void node_init(struct node *node, uint32_t step_max, uint64_t journal_bytes)
     config->files_max = 24;
     config->topics_max = 64;
     config->partitions_max = 256;
-    config->producers_max = 64;
+    config->producers_max = 512; /* more than all producers times all partitions: none is forgotten for want of room */
     config->request_bytes_max = 1 << 20;
     config->journal_bytes_max = journal_bytes;
     config->journal_file_bytes = NODE_JOURNAL_FILE_BYTES;

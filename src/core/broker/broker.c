@@ -276,7 +276,6 @@ void broker_config_default(struct broker_config *config)
         .files_max = 1024,
         .topics_max = 10000,
         .partitions_max = 20000,
-        .producers_max = 10000,
         .producer_expiry_ms = 86400000,
         .retention_check_ms = 300000,
         .journal_bytes_max = (uint64_t)1 << 30,
@@ -296,6 +295,7 @@ struct sizes {
     uint32_t parts;    /* asked by this front at once */
     uint32_t back_ops; /* of all fronts, on this back */
     uint32_t ring;
+    uint32_t producers;
 };
 
 static uint32_t power_of_two_at_least(uint64_t n)
@@ -305,14 +305,17 @@ static uint32_t power_of_two_at_least(uint64_t n)
     return power;
 }
 
-static struct sizes sizes_of(size_t region_bytes)
+static struct sizes sizes_of(const struct broker_config *config, size_t region_bytes)
 {
     uint64_t requests = base_min_u64(base_max_u64(region_bytes / (64 << 10), 128), 16384);
     uint64_t parts = base_min_u64(base_max_u64(region_bytes / (64 << 10), 512), 8192);
+    /* One that makes room for another is forgotten, and a late retry of its is taken for news: there are many. */
+    uint64_t producers = base_min_u64(base_max_u64(region_bytes / (16 << 10), 1024), 262144);
     return (struct sizes){.requests = (uint32_t)requests,
                           .parts = (uint32_t)parts,
                           .back_ops = (uint32_t)parts,
-                          .ring = power_of_two_at_least(4 * (requests + parts) + 4096)};
+                          .ring = power_of_two_at_least(4 * (requests + parts) + 4096),
+                          .producers = config->producers_max != 0 ? config->producers_max : (uint32_t)producers};
 }
 
 /* Partitions lie where their hash says: twice a shard's share and a thousand more is out of chance's reach, and a shard that had
@@ -345,7 +348,7 @@ static struct plog_config plog_config_of(const struct broker_config *config, con
                                 .segments_max = 2 * logs_of_back(config) + 4096,
                                 .appends_max = sizes->back_ops,
                                 .reads_max = 2 * sizes->back_ops,
-                                .producers_max = config->producers_max,
+                                .producers_max = sizes->producers,
                                 .files_max = config->files_max,
                                 .file_slot_first = 0,
                                 .inline_bytes_max = config->inline_bytes_max,
@@ -471,7 +474,7 @@ enum base_rc broker_create(struct base_region region, const struct broker_config
     CHECK(config->shards > 0 && config->shards <= BROKER_SHARDS_MAX && config->shard < config->shards);
     CHECK(config->listener_count > 0 && config->listener_count <= BROKER_LISTENERS_MAX);
     if (region.size_bytes < BROKER_REGION_BYTES_MIN) { return BASE_FULL; }
-    struct sizes sizes = sizes_of(region.size_bytes);
+    struct sizes sizes = sizes_of(config, region.size_bytes);
     struct base_arena arena;
     /* Half for tables, half for blocks; the tables' half is address space, and costs what is used of it. */
     size_t tables_max = region.size_bytes / 2 / BASE_PAGE_BYTES * BASE_PAGE_BYTES;

@@ -73,8 +73,8 @@ struct broker_config {
     int32_t offsets_retention_minutes; /* offsets.retention.minutes */
     uint64_t offsets_check_ms;         /* offsets.retention.check.interval.ms */
     uint32_t topics_max;
-    uint32_t partitions_max;         /* of the node */
-    uint32_t producers_max;          /* of this shard */
+    uint32_t partitions_max; /* of the node */
+    uint32_t producers_max;  /* of this shard: producers times the partitions that each writes to; 0: by the region */
     uint64_t producer_expiry_ms;     /* producer.id.expiration.ms */
     uint64_t retention_check_ms;     /* log.retention.check.interval.ms */
     uint64_t journal_bytes_max;      /* weir.journal.bytes.max */

@@ -234,13 +234,12 @@ static int share_out(struct serve *serve)
     return APP_DONE;
 }
 
-/* Little memory: tables for fewer topics, partitions and producers. False: they are as small as they may be. */
+/* Little memory: tables for fewer topics and partitions. False: they are as small as they may be. */
 static bool take_less(struct broker_config *config)
 {
     if (config->partitions_max <= PARTITIONS_FEW) { return false; }
     config->topics_max = config->topics_max / 4 * 3;
     config->partitions_max = config->partitions_max / 4 * 3;
-    config->producers_max = config->producers_max / 4 * 3;
     return true;
 }
 
@@ -274,7 +273,6 @@ static int make_brokers(struct serve *serve)
         /* The first shard has the most to hold, and all hold the same image. */
         settings->broker.topics_max = config.topics_max;
         settings->broker.partitions_max = config.partitions_max;
-        settings->broker.producers_max = config.producers_max;
     }
     return APP_DONE;
 }
