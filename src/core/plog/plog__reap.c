@@ -320,6 +320,8 @@ void plog__reap_advance(struct plog *plog, struct port_out *out)
         }
         if (!reap_step(plog, out)) { return; }
     }
+    /* A stop begins nothing more: the next start finds what is left. The file that was opened for it must not stay so. */
+    if (!reap->is_asked) { plog__file_release(plog, &reap->task); }
 }
 
 static void log_done(struct plog *plog, struct plog__log *log, const struct port_event *event)
