@@ -218,7 +218,8 @@ def test_produce_tells_what_it_did_when_the_broker_goes():
 
 
 def test_help():
-    for args in ([], ["--help"], ["topic", "--help"], ["produce", "--help"], ["consume", "--help"], ["serve", "--help"]):
+    for args in ([], ["--help"], ["topic", "--help"], ["produce", "--help"], ["consume", "--help"], ["group", "--help"],
+                 ["serve", "--help"]):
         code, out, err = weir(*args)
         check("usage: weir" in out + err and code == (0 if args else 2), f"weir {' '.join(args)}: exit code {code}, {out!r} {err!r}")
 

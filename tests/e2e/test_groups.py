@@ -3,7 +3,9 @@
 """subscribe() of real clients: every record is processed, none is skipped, and one is seen twice only where a member died between
 processing it and committing; through members that come, go and die, and kill -9 of the broker in the middle of it."""
 
+import json
 import os
+import struct
 import subprocess
 import sys
 import threading
@@ -244,6 +246,56 @@ def test_kcat_resumes_where_it_committed():
             equal(got, sorted((i % PARTITIONS, i // PARTITIONS) for i in range(600 * turn, 600 * turn + 600)), "the records of this turn")
             broker.kill()
             broker.start()
+
+
+def test_the_command_line_sees_members_and_moves_offsets_only_without_them():
+    with Broker(shards=2, settings=SETTINGS, name="groups") as broker:
+        make(broker, "t")
+        fill(broker, "t", 0, 600)
+
+        def group(*args):
+            return harness.weir("group", *args, "--bootstrap", broker.bootstrap)
+
+        def described():
+            code, out, err = group("describe", "g", "--json")
+            equal(code, 0, "weir group describe (" + err + ")")
+            return json.loads(out)
+
+        member = Member("confluent-kafka", broker, "g", "t")
+        try:
+            until(lambda: len(member.records) == 600 and sum(row["lag"] or 0 for row in described()["partitions"]) == 0, 60,
+                  "the member reads and commits everything")
+            rows = described()
+            equal((rows["state"], rows["type"], len(rows["members"])), ("Stable", "consumer", 1), "the group")
+            equal(rows["members"][0]["partitions"], PARTITIONS, "the partitions of its member")
+            equal([(row["partition"], row["committed"], row["end"], row["lag"]) for row in rows["partitions"]],
+                  [(p, 100, 100, 0) for p in range(PARTITIONS)], "the partitions of the group")
+            equal({(row["member"], row["client"], row["host"]) for row in rows["partitions"]},
+                  {tuple(rows["members"][0][key] for key in ("member", "client", "host"))}, "who has them")
+            for args in (("reset", "g", "--topic", "t", "--to-earliest", "--execute"), ("delete", "g")):
+                code, out, err = group(*args)
+                equal((code, out), (1, ""), "weir group " + " ".join(args))
+                check(err.startswith("error: NON_EMPTY_GROUP: group 'g' has "), f"weir group {args[0]}: {err!r}")
+            member.close()
+        finally:
+            member.kill()
+        equal(described()["state"], "Empty", "the state without members")
+        equal(group("reset", "g", "--topic", "t:3", "--shift-by", "-40", "--execute")[0], 0, "weir group reset")
+        member = Member("confluent-kafka", broker, "g", "t")
+        try:
+            until(lambda: len(member.records) == 40, 60, "the member reads what it was sent back by")
+            equal(sorted(member.records), [(3, offset) for offset in range(60, 100)], "what it reads again")
+            member.close()
+        finally:
+            member.kill()
+        # Records before the log's start are not behind: nobody can read them.
+        equal(group("reset", "g", "--topic", "t:3", "--to-offset", "10", "--execute")[0], 0, "weir group reset")
+        with wire.Conn(broker.host, broker.port) as conn:
+            conn.call(21, 0, wire.array([wire.string("t") + wire.array([struct.pack(">iq", 3, 30)])]) + struct.pack(">i", 30000))
+        row = described()["partitions"][3]
+        equal((row["committed"], row["start"], row["end"], row["lag"]), (10, 30, 100, 70), "the partition whose start has moved")
+        equal(group("delete", "g")[:2], (0, "deleted group 'g'\n"), "weir group delete")
+        equal(group("list")[:2], (0, ""), "weir group list")
 
 
 def test_a_coordinator_is_found_for_groups_alone():

@@ -201,11 +201,13 @@ struct client_call {
     enum client_target target;
     int32_t node; /* CLIENT_TO_NODE */
     /* The request, struct kafka_..._request of that api, as its highest version says it. Copied. Sent in the version that the node
-     * has; the differences of DeleteTopics (names) and CreateTopics (defaults) are seen to. */
+     * has; the differences of DeleteTopics (names), CreateTopics (defaults), FindCoordinator (one key) and OffsetFetch (one group)
+     * are seen to. Their answers are in the shape of result.version. */
     const void *request;
     uint64_t timeout_ms; /* of the whole call, waiting for a node included; 0: request_timeout_ms */
+    int16_t version_max; /* and no higher one: that which `request` is written for; 0: the highest */
 };
-/* Retried only while it was certainly not carried out (no node yet, NOT_CONTROLLER).
+/* Retried only while it was certainly not carried out (no node yet, NOT_CONTROLLER, a coordinator that loads or is being chosen).
  * Fails   BASE_FULL: calls_max or no room. BASE_BAD: no such api, or the request can't be encoded. */
 MUST_USE
 enum base_rc client_call(struct client *client, const struct client_call *call);

@@ -184,7 +184,8 @@ struct call {
     int32_t node;
     uint64_t deadline_ns;
     uint64_t retry_ns;
-    uint8_t *body; /* in the api's highest version */
+    int16_t version_max;
+    uint8_t *body; /* in version_max */
     uint32_t body_bytes;
     uint8_t *frame; /* of the answer */
     uint8_t *memory;

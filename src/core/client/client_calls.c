@@ -1,21 +1,28 @@
 /* client_calls.c: any request to any broker.
  *
- * A call is kept in its api's highest version, because the version of the node that will take it is not known yet.
+ * A call is kept in the highest version it may have, because the version of the node that will take it is not known yet.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "client__.h"
 
 #include "wire/kafka/create_topics.h"
+#include "wire/kafka/delete_groups.h"
 #include "wire/kafka/delete_topics.h"
+#include "wire/kafka/describe_groups.h"
+#include "wire/kafka/find_coordinator.h"
+#include "wire/kafka/list_groups.h"
+#include "wire/kafka/offset_commit.h"
+#include "wire/kafka/offset_fetch.h"
 
 enum base_rc client_call(struct client *client, const struct client_call *call)
 {
     const struct kafka_api_info *info = kafka_api_info(call->api_key);
     struct kafka_size size;
-    if (info == NULL || kafka_size(info->request, call->request, info->version_stable, &size) != BASE_OK) {
-        return BASE_BAD;
-    }
+    if (info == NULL) { return BASE_BAD; }
+    int16_t version = info->version_stable;
+    if (call->version_max > 0 && call->version_max < version) { version = call->version_max; }
+    if (kafka_size(info->request, call->request, version, &size) != BASE_OK) { return BASE_BAD; }
     if (client->is_closing || size.splice_bytes > 0) { return BASE_FULL; }
     uint8_t *body = base_pages_take(client->pages, BASE_CONTROL, size.memory_bytes + 1);
     uint32_t slot = body == NULL ? BASE_POOL_NONE : base_pool_take(&client->calls);
@@ -25,7 +32,7 @@ enum base_rc client_call(struct client *client, const struct client_call *call)
     }
     struct kafka_writer writer;
     kafka_writer_init(&writer, body, size.memory_bytes);
-    enum base_rc rc = kafka_encode(info->request, call->request, info->version_stable, &writer);
+    enum base_rc rc = kafka_encode(info->request, call->request, version, &writer);
     CHECK(rc == BASE_OK); /* it was sized */
     struct call *kept = base_pool_at(&client->calls, slot);
     uint64_t timeout_ms = call->timeout_ms == 0 ? client->config.request_timeout_ms : call->timeout_ms;
@@ -34,6 +41,7 @@ enum base_rc client_call(struct client *client, const struct client_call *call)
     kept->target = call->target;
     kept->node = call->node;
     kept->deadline_ns = base_deadline_ns(client->now_ns, timeout_ms * MS);
+    kept->version_max = version;
     kept->body = body;
     kept->body_bytes = (uint32_t)size.memory_bytes;
     base_list_push_back(&client->calls_waiting, &kept->link);
@@ -77,9 +85,41 @@ static void choose_defaults(struct kafka_create_topics_request *request, int16_t
     }
 }
 
+/* Before version 4 one coordinator is asked for at a time. */
+static enum base_rc name_coordinator(struct kafka_find_coordinator_request *request, int16_t version)
+{
+    if (version >= 4) { return BASE_OK; }
+    if (request->coordinator_keys_count != 1) { return BASE_BAD; }
+    request->key = request->coordinator_keys[0];
+    request->coordinator_keys_count = 0;
+    return BASE_OK;
+}
+
+/* Before version 8 the offsets of one group are asked for at a time. */
+static enum base_rc name_group(struct kafka_offset_fetch_request *request, int16_t version, struct base_arena *arena)
+{
+    if (version >= 8) { return BASE_OK; }
+    if (request->groups_count != 1) { return BASE_BAD; }
+    const struct kafka_offset_fetch_request_offset_fetch_request_group *group = &request->groups[0];
+    request->group_id = group->group_id;
+    request->groups_count = 0;
+    request->topics_count = group->topics_count;
+    if (group->topics_count <= 0) { return BASE_OK; }
+    request->topics = base_arena_take_array(arena, (size_t)group->topics_count, sizeof *request->topics);
+    CHECK(request->topics != NULL); /* extra bytes were asked for */
+    for (int32_t i = 0; i < group->topics_count; i++) {
+        request->topics[i].name = group->topics[i].name;
+        request->topics[i].partition_indexes = group->topics[i].partition_indexes;
+        request->topics[i].partition_indexes_count = group->topics[i].partition_indexes_count;
+    }
+    return BASE_OK;
+}
+
 static enum base_rc adapt(struct call *call, void *request, int16_t version, struct base_arena *arena)
 {
     if (call->api_key == KAFKA_API_DELETE_TOPICS) { return name_topics(request, version, arena); }
+    if (call->api_key == KAFKA_API_FIND_COORDINATOR) { return name_coordinator(request, version); }
+    if (call->api_key == KAFKA_API_OFFSET_FETCH) { return name_group(request, version, arena); }
     if (call->api_key == KAFKA_API_CREATE_TOPICS) { choose_defaults(request, version); }
     return BASE_OK;
 }
@@ -100,7 +140,7 @@ static struct node *node_for(struct client *client, const struct call *call)
 static void send_call(struct client *client, struct call *call, struct node *node, struct port_out *out)
 {
     const struct kafka_api_info *info = kafka_api_info(call->api_key);
-    int16_t version = client__version(node, call->api_key, INT16_MAX);
+    int16_t version = client__version(node, call->api_key, call->version_max);
     if (version < 0) {
         end_call(client, call, KAFKA_ERROR_UNSUPPORTED_VERSION, PORT_OK, false);
         return;
@@ -111,7 +151,7 @@ static void send_call(struct client *client, struct call *call, struct node *nod
     struct ask *ask = NULL;
     size_t extra_bytes = call->body_bytes * sizeof(struct kafka_text) + 256;
     enum base_rc rc = client__decode(client, info->request, base_slice_of(call->body, call->body_bytes),
-                                     info->version_stable, extra_bytes, &request, &memory, &arena);
+                                     call->version_max, extra_bytes, &request, &memory, &arena);
     CHECK(rc != BASE_BAD); /* our own encoding */
     if (rc == BASE_FULL) {
         client__later(client);
@@ -171,6 +211,46 @@ static bool is_not_controller(const struct call *call)
     return error == KAFKA_ERROR_NOT_CONTROLLER;
 }
 
+static int16_t error_of_coordinator(const struct kafka_find_coordinator_response *answer, int16_t version)
+{
+    if (version < 4) { return answer->error_code; }
+    return answer->coordinators_count > 0 ? answer->coordinators[0].error_code : KAFKA_ERROR_NONE;
+}
+
+static int16_t error_of_offsets(const struct kafka_offset_fetch_response *answer, int16_t version)
+{
+    if (version < 8) { return answer->error_code; }
+    return answer->groups_count > 0 ? answer->groups[0].error_code : KAFKA_ERROR_NONE;
+}
+
+static int16_t error_of_commit(const struct kafka_offset_commit_response *answer)
+{
+    bool has_one = answer->topics_count > 0 && answer->topics[0].partitions_count > 0;
+    return has_one ? answer->topics[0].partitions[0].error_code : KAFKA_ERROR_NONE;
+}
+
+/* The coordinator of the one group that it is about is being chosen, or still loads: nothing was done. */
+static bool is_coordinator_not_ready(const struct call *call)
+{
+    int16_t error = KAFKA_ERROR_NONE;
+    if (call->api_key == KAFKA_API_FIND_COORDINATOR) {
+        error = error_of_coordinator(call->answer, call->version);
+    } else if (call->api_key == KAFKA_API_OFFSET_FETCH) {
+        error = error_of_offsets(call->answer, call->version);
+    } else if (call->api_key == KAFKA_API_OFFSET_COMMIT) {
+        error = error_of_commit(call->answer);
+    } else if (call->api_key == KAFKA_API_LIST_GROUPS) {
+        error = ((const struct kafka_list_groups_response *)call->answer)->error_code;
+    } else if (call->api_key == KAFKA_API_DESCRIBE_GROUPS) {
+        const struct kafka_describe_groups_response *answer = call->answer;
+        if (answer->groups_count == 1) { error = answer->groups[0].error_code; }
+    } else if (call->api_key == KAFKA_API_DELETE_GROUPS) {
+        const struct kafka_delete_groups_response *answer = call->answer;
+        if (answer->results_count == 1) { error = answer->results[0].error_code; }
+    }
+    return error == KAFKA_ERROR_COORDINATOR_LOAD_IN_PROGRESS || error == KAFKA_ERROR_COORDINATOR_NOT_AVAILABLE;
+}
+
 static void drop_answer(struct client *client, struct call *call)
 {
     client__give(client, call->memory);
@@ -199,11 +279,12 @@ void client__on_call(struct client *client, const struct ask *ask, struct base_s
         return;
     }
     call->answer = answer;
-    if (call->target == CLIENT_TO_CONTROLLER && is_not_controller(call)) {
+    bool is_other_controller = call->target == CLIENT_TO_CONTROLLER && is_not_controller(call);
+    if (is_other_controller || is_coordinator_not_ready(call)) {
         drop_answer(client, call);
         call->is_sent = false;
         call->retry_ns = base_deadline_ns(client->now_ns, client->config.retry_backoff_ms * MS);
-        client__want_metadata(client);
+        if (is_other_controller) { client__want_metadata(client); }
         return;
     }
     end_call(client, call, KAFKA_ERROR_NONE, PORT_OK, false);

@@ -13,6 +13,8 @@ static const char usage[] =
     "  topic create NAME      make a topic; also: topic list, topic describe [NAME], topic delete NAME...\n"
     "  produce TOPIC          send each line of standard input as a record\n"
     "  consume TOPIC          print the records of a topic\n"
+    "  group list             name the consumer groups; also: group describe GROUP, group delete GROUP..., group reset "
+    "GROUP\n"
     "  log verify             look for damage in a data directory that no broker uses\n"
     "  version                print the version\n"
     "\n"
@@ -45,6 +47,7 @@ static int run(struct app_args *args, const char *command, const char *words)
     if (strcmp(command, "topic") == 0) { return app_topic(args); }
     if (strcmp(command, "produce") == 0) { return app_produce(args); }
     if (strcmp(command, "consume") == 0) { return app_consume(args); }
+    if (strcmp(command, "group") == 0) { return app_group(args); }
     if (strcmp(command, "log") == 0) { return app_log(args); }
     if (strcmp(command, "version") == 0 || strcmp(command, "--version") == 0) { return version(args, words); }
     if (strcmp(command, "help") == 0 || strcmp(command, "--help") == 0 || strcmp(command, "-h") == 0) {

@@ -60,6 +60,9 @@ bool app_is_utf8(struct base_slice words);
 /* "name":"text", or "name_base64":"...", or "name":null */
 void app_json_value(FILE *file, const char *name, struct rec_value value);
 
+/* Milliseconds since 1970, or an ISO time (2026-11-29T13:18:00Z); time.c. */
+MUST_USE
+bool app_read_time(const char *words, int64_t *ms_out);
 /* An integer from min to max; an error otherwise. */
 MUST_USE
 bool app_number(const char *command, const char *option, const char *words, int64_t min, int64_t max,

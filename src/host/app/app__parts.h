@@ -96,6 +96,7 @@ char *app_read_file(const char *path, size_t *size_bytes_out);
 
 int app_serve(struct app_args *args);
 int app_topic(struct app_args *args);
+int app_group(struct app_args *args);
 int app_produce(struct app_args *args);
 int app_consume(struct app_args *args);
 int app_log(struct app_args *args); /* verify.c */

@@ -8,10 +8,12 @@
 #include "wire/kafka/create_topics.h"
 #include "wire/kafka/delete_topics.h"
 #include "wire/kafka/fetch.h"
+#include "wire/kafka/find_coordinator.h"
 #include "wire/kafka/header.h"
 #include "wire/kafka/init_producer_id.h"
 #include "wire/kafka/list_offsets.h"
 #include "wire/kafka/metadata.h"
+#include "wire/kafka/offset_fetch.h"
 #include "wire/kafka/produce.h"
 
 #include <setjmp.h>
@@ -354,6 +356,63 @@ static void answer_call(struct fake *fake, struct fake_conn *conn, int16_t api_k
     send_answer(conn, api_key, &deleted, version, correlation);
 }
 
+/* The one group that is asked about is written down, in whatever shape it comes. */
+static void keep_group(struct fake *fake, struct kafka_text name)
+{
+    (void)snprintf(fake->group, sizeof fake->group, "%.*s", (int)kafka_text_slice(name).size_bytes,
+                   (const char *)kafka_text_slice(name).at);
+}
+
+static void answer_coordinator(struct fake *fake, struct fake_conn *conn, int16_t version, int32_t correlation,
+                               const struct kafka_find_coordinator_request *request)
+{
+    struct kafka_find_coordinator_response answer;
+    struct kafka_find_coordinator_response_coordinator coordinator;
+    kafka_find_coordinator_response_init(&answer);
+    kafka_find_coordinator_response_coordinator_init(&coordinator);
+    int16_t error = next_call_error(fake);
+    if (version >= 4) {
+        assert_int_equal(request->coordinator_keys_count, 1);
+        keep_group(fake, request->coordinator_keys[0]);
+        coordinator.key = request->coordinator_keys[0];
+        coordinator.error_code = error;
+        answer.coordinators = &coordinator;
+        answer.coordinators_count = 1;
+    } else {
+        keep_group(fake, request->key);
+        answer.error_code = error;
+    }
+    send_answer(conn, KAFKA_API_FIND_COORDINATOR, &answer, version, correlation);
+}
+
+static void answer_group_offsets(struct fake *fake, struct fake_conn *conn, int16_t version, int32_t correlation,
+                                 const struct kafka_offset_fetch_request *request)
+{
+    struct kafka_offset_fetch_response answer;
+    struct kafka_offset_fetch_response_offset_fetch_response_group group;
+    kafka_offset_fetch_response_init(&answer);
+    kafka_offset_fetch_response_offset_fetch_response_group_init(&group);
+    int16_t error = next_call_error(fake);
+    if (version >= 8) {
+        assert_int_equal(request->groups_count, 1);
+        assert_int_equal(request->groups[0].topics_count, 1);
+        assert_true(kafka_text_is(request->groups[0].topics[0].name, TOPIC));
+        assert_int_equal(request->groups[0].topics[0].partition_indexes[0], 1);
+        keep_group(fake, request->groups[0].group_id);
+        group.group_id = request->groups[0].group_id;
+        group.error_code = error;
+        answer.groups = &group;
+        answer.groups_count = 1;
+    } else {
+        assert_int_equal(request->topics_count, 1);
+        assert_true(kafka_text_is(request->topics[0].name, TOPIC));
+        assert_int_equal(request->topics[0].partition_indexes[0], 1);
+        keep_group(fake, request->group_id);
+        answer.error_code = error;
+    }
+    send_answer(conn, KAFKA_API_OFFSET_FETCH, &answer, version, correlation);
+}
+
 static void serve_request(struct fake *fake, struct fake_conn *conn, struct base_slice frame)
 {
     struct kafka_request_header header;
@@ -392,6 +451,8 @@ static void serve_request(struct fake *fake, struct fake_conn *conn, struct base
     }
     case KAFKA_API_CREATE_TOPICS:
     case KAFKA_API_DELETE_TOPICS: answer_call(fake, conn, api_key, version, correlation, request); break;
+    case KAFKA_API_FIND_COORDINATOR: answer_coordinator(fake, conn, version, correlation, request); break;
+    case KAFKA_API_OFFSET_FETCH: answer_group_offsets(fake, conn, version, correlation, request); break;
     default: fail_msg("an api that nobody answers: %d", api_key);
     }
 }
@@ -526,8 +587,8 @@ static void keep_result(struct fake *fake, const struct client_result *result)
     if (result->kind == CLIENT_ANSWER && result->answer != NULL) {
         const struct kafka_create_topics_response *created = result->answer;
         const struct kafka_delete_topics_response *deleted = result->answer;
-        kept->answer_error = result->api_key == KAFKA_API_CREATE_TOPICS ? created->topics[0].error_code
-                                                                        : deleted->responses[0].error_code;
+        if (result->api_key == KAFKA_API_CREATE_TOPICS) { kept->answer_error = created->topics[0].error_code; }
+        if (result->api_key == KAFKA_API_DELETE_TOPICS) { kept->answer_error = deleted->responses[0].error_code; }
     }
 }
 

@@ -84,7 +84,7 @@ struct fake {
     int16_t fetch_errors[16];
     uint32_t fetch_error_count;
     uint32_t fetch_errors_used;
-    int16_t call_errors[16]; /* CreateTopics and DeleteTopics */
+    int16_t call_errors[16]; /* CreateTopics, DeleteTopics, FindCoordinator, OffsetFetch */
     uint32_t call_error_count;
     uint32_t call_errors_used;
     bool forgets_producers; /* once: UNKNOWN_PRODUCER_ID for what comes next */
@@ -95,6 +95,7 @@ struct fake {
     int16_t versions[128];
     uint32_t produce_in_flight;
     uint32_t connects;
+    char group[64]; /* the last that was asked about */
 };
 
 struct fake *fake_new(void); /* config at defaults for tests; change it, then fake_start */

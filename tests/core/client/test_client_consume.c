@@ -6,6 +6,8 @@
 
 #include "wire/kafka/create_topics.h"
 #include "wire/kafka/delete_topics.h"
+#include "wire/kafka/find_coordinator.h"
+#include "wire/kafka/offset_fetch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -309,6 +311,86 @@ static void a_broker_that_is_not_the_controller_is_asked_again(void **state)
     fake_free(fake);
 }
 
+static void find_coordinator(struct fake *fake, uint64_t token)
+{
+    struct kafka_find_coordinator_request request;
+    struct kafka_text key = kafka_text_words("one");
+    kafka_find_coordinator_request_init(&request);
+    request.coordinator_keys = &key;
+    request.coordinator_keys_count = 1;
+    call(fake, token, KAFKA_API_FIND_COORDINATOR, &request);
+}
+
+/* Named in the words of version 9: later ones say ids. */
+static void fetch_group_offsets(struct fake *fake, uint64_t token)
+{
+    struct kafka_offset_fetch_request request;
+    struct kafka_offset_fetch_request_offset_fetch_request_group group;
+    struct kafka_offset_fetch_request_offset_fetch_request_topics topic;
+    int32_t partition = 1;
+    kafka_offset_fetch_request_init(&request);
+    kafka_offset_fetch_request_offset_fetch_request_group_init(&group);
+    kafka_offset_fetch_request_offset_fetch_request_topics_init(&topic);
+    topic.name = kafka_text_words("t");
+    topic.partition_indexes = &partition;
+    topic.partition_indexes_count = 1;
+    group.group_id = kafka_text_words("two");
+    group.topics = &topic;
+    group.topics_count = 1;
+    request.groups = &group;
+    request.groups_count = 1;
+    struct client_call wanted = {
+        .token = token, .api_key = KAFKA_API_OFFSET_FETCH, .request = &request, .timeout_ms = 5000, .version_max = 9};
+    assert_int_equal(client_call(fake->client, &wanted), BASE_OK);
+}
+
+static void a_group_is_asked_about_in_every_version_up_to_the_one_that_is_wanted(void **state)
+{
+    (void)state;
+    for (int16_t version = 1; version <= 10; version++) {
+        struct fake *fake = fake_new();
+        fake->version_max[KAFKA_API_FIND_COORDINATOR] = version > 6 ? 6 : version;
+        fake->version_max[KAFKA_API_OFFSET_FETCH] = version;
+        fake_start(fake);
+        find_coordinator(fake, 1);
+        fake_run(fake, 1000);
+        assert_non_null(fake_result_of(fake, 1)->is.answer);
+        assert_string_equal(fake->group, "one");
+        fetch_group_offsets(fake, 2);
+        fake_run(fake, 1000);
+        assert_non_null(fake_result_of(fake, 2)->is.answer);
+        assert_string_equal(fake->group, "two");
+        assert_int_equal(fake->versions[KAFKA_API_OFFSET_FETCH], version > 9 ? 9 : version);
+        assert_int_equal(fake_result_of(fake, 2)->is.version, version > 9 ? 9 : version);
+        fake_free(fake);
+    }
+}
+
+static void a_coordinator_that_is_not_ready_is_asked_again(void **state)
+{
+    (void)state;
+    for (int16_t version = 3; version <= 8; version += 5) {
+        struct fake *fake = fake_new();
+        fake->version_max[KAFKA_API_FIND_COORDINATOR] = version > 6 ? 6 : version;
+        fake->version_max[KAFKA_API_OFFSET_FETCH] = version;
+        fake->call_errors[0] = KAFKA_ERROR_COORDINATOR_NOT_AVAILABLE;
+        fake->call_errors[1] = KAFKA_ERROR_NONE;
+        fake->call_errors[2] = KAFKA_ERROR_COORDINATOR_LOAD_IN_PROGRESS;
+        fake->call_errors[3] = KAFKA_ERROR_NOT_COORDINATOR;
+        fake->call_error_count = 4;
+        fake_start(fake);
+        find_coordinator(fake, 1);
+        fake_run(fake, 1000);
+        assert_non_null(fake_result_of(fake, 1)->is.answer);
+        assert_int_equal(fake->requests[KAFKA_API_FIND_COORDINATOR], 2);
+        fetch_group_offsets(fake, 2);
+        fake_run(fake, 1000);
+        assert_non_null(fake_result_of(fake, 2)->is.answer); /* another's group: the caller's business */
+        assert_int_equal(fake->requests[KAFKA_API_OFFSET_FETCH], 2);
+        fake_free(fake);
+    }
+}
+
 static void calls_are_said_in_every_version(void **state)
 {
     (void)state;
@@ -391,6 +473,8 @@ int main(void)
         cmocka_unit_test(a_call_waits_for_a_node_and_gets_its_answer),
         cmocka_unit_test(a_broker_that_is_not_the_controller_is_asked_again),
         cmocka_unit_test(calls_are_said_in_every_version),
+        cmocka_unit_test(a_group_is_asked_about_in_every_version_up_to_the_one_that_is_wanted),
+        cmocka_unit_test(a_coordinator_that_is_not_ready_is_asked_again),
         cmocka_unit_test(a_call_that_nobody_knows_is_refused),
         cmocka_unit_test(a_call_without_an_answer_may_have_been_carried_out),
         cmocka_unit_test(a_call_with_no_broker_times_out_and_was_not_carried_out),

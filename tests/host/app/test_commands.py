@@ -48,7 +48,7 @@ class Broker:
 
 class Usage(unittest.TestCase):
     def test_each_command_says_how_it_is_used(self):
-        for command in ("serve", "topic", "produce", "consume", "version"):
+        for command in ("serve", "topic", "produce", "consume", "group", "version"):
             done = weir(command, "--help")
             self.assertEqual(done.returncode, 0, command)
             self.assertTrue(done.stdout.startswith(b"usage: weir " + command.encode()), done.stdout)
@@ -60,6 +60,13 @@ class Usage(unittest.TestCase):
                           ["produce", "t", "--header", "x"], ["consume"], ["consume", "t", "--from", "yesterday"],
                           ["consume", "t", "-n", "-1"], ["consume", "t", "--partition", "x"], ["consume", "t", "--bogus"],
                           ["consume", "t", "--bootstrap", "nowhere"], ["topic", "list", "--bootstrap"],
+                          ["group"], ["group", "frob"], ["group", "list", "x"], ["group", "describe"], ["group", "delete"],
+                          ["group", "describe", "g", "--execute"], ["group", "reset", "g", "--topic", "t"],
+                          ["group", "reset", "g", "--to-latest"], ["group", "reset", "--topic", "t", "--to-latest"],
+                          ["group", "reset", "g", "--topic", "t:x", "--to-latest"], ["group", "reset", "g", "--topic", ":1", "--to-latest"],
+                          ["group", "reset", "g", "--topic", "t", "--to-latest", "--shift-by", "1"],
+                          ["group", "reset", "g", "--topic", "t", "--to-datetime", "soon"],
+                          ["group", "reset", "g", "--topic", "t", "--to-offset", "-1"],
                           ["serve", "--bogus"], ["serve", "--config", "/no/such/file"], ["serve", "--set", "x"],
                           ["serve", "--set", "num.partition=1"], ["serve", "--set", "log.dirs=/a,/b"],
                           ["serve", "--set", "listeners=SSL://:1"], ["serve", "--set", "a=1", "--set", "a=2"]):
@@ -232,6 +239,51 @@ class Commands(unittest.TestCase):
         self.assertEqual(base64.b64decode(second["value_base64"]), raw)
         self.assertEqual(second["key"], "")
         self.assertEqual(self.good("consume", "parts", "--partition", "1", "--exit"), b"")
+
+    def reset(self, *arguments):
+        rows = [json.loads(line) for line in self.good("group", "reset", "g", *arguments, "--json").splitlines()]
+        return [(row["topic"], row["partition"], row["committed"], row["target"]) for row in rows]
+
+    def test_offsets_of_a_group_are_set_and_described(self):
+        self.good("topic", "create", "og", "--partitions", "2")
+        self.good("topic", "create", "og2")
+        for partition, count in ((0, 10), (1, 4)):
+            self.good("produce", "og", "--partition", str(partition), stdin=b"x\n" * count)
+        done = self.broker.run("group", "describe", "g")
+        self.assertEqual((done.returncode, done.stderr), (1, b"error: GROUP_ID_NOT_FOUND: group 'g' does not exist\n"))
+        # A dry run says what would be and changes nothing, so that the group is still not there.
+        self.assertEqual(self.reset("--topic", "og", "--to-latest"), [("og", 0, None, 10), ("og", 1, None, 4)])
+        self.assertEqual(self.broker.run("group", "describe", "g").returncode, 1)
+        self.assertNotIn(b"g\n", self.good("group", "list"))
+        self.assertEqual(self.reset("--topic", "og2", "--topic", "og:1", "--topic", "og:0", "--to-offset", "7", "--execute"),
+                         [("og", 0, None, 7), ("og", 1, None, 4), ("og2", 0, None, 0)])
+        self.assertEqual(self.reset("--topic", "og", "--shift-by", "-5", "--execute"), [("og", 0, 7, 2), ("og", 1, 4, 0)])
+        self.assertEqual(self.reset("--topic", "og:0", "--shift-by", "9223372036854775807"), [("og", 0, 2, 10)])
+        self.assertEqual(self.reset("--topic", "og", "--to-datetime", "2020-01-01"), [("og", 0, 2, 0), ("og", 1, 0, 0)])
+        self.assertEqual(self.reset("--topic", "og", "--to-datetime", "2199-01-01"), [("og", 0, 2, 10), ("og", 1, 0, 4)])
+        self.assertEqual(self.reset("--topic", "og", "--to-earliest"), [("og", 0, 2, 0), ("og", 1, 0, 0)])
+        self.assertIn(b"g\n", self.good("group", "list"))
+        listed = [json.loads(line) for line in self.good("group", "list", "--json").splitlines()]
+        self.assertEqual([row["state"] for row in listed if row["group"] == "g"], ["Empty"])
+        text = self.good("group", "describe", "g").decode()
+        self.assertRegex(text, r"^group=g state=Empty .* members=0\n")
+        self.assertIn("  topic=og partition=0 committed=2 start=0 end=10 lag=8 client=- host=-\n", text)
+        self.good("topic", "delete", "og2")
+        described = json.loads(self.good("group", "describe", "g", "--json"))
+        self.assertEqual([(row["topic"], row["partition"], row["committed"], row["lag"]) for row in described["partitions"]
+                          if row["topic"] == "og"], [("og", 0, 2, 8), ("og", 1, 0, 4)])
+        for arguments, words in ((("--topic", "og2", "--to-latest"), b"UNKNOWN_TOPIC_OR_PARTITION: topic 'og2' does not exist"),
+                                 (("--topic", "og:2", "--to-latest"), b"UNKNOWN_TOPIC_OR_PARTITION: topic 'og' has 2 partitions")):
+            done = self.broker.run("group", "reset", "g", *arguments)
+            self.assertEqual((done.returncode, done.stderr), (1, b"error: " + words + b"\n"))
+        self.good("topic", "create", "og3")
+        done = self.broker.run("group", "reset", "g", "--topic", "og3", "--shift-by", "1", "--execute")
+        self.assertEqual((done.returncode, done.stderr),
+                         (1, b"error: topic 'og3' partition 0: there is no committed offset to shift\n"))
+        done = self.broker.run("group", "delete", "nowhere", "g")
+        self.assertEqual((done.returncode, done.stdout, done.stderr),
+                         (1, b"deleted group 'g'\n", b"error: GROUP_ID_NOT_FOUND: group 'nowhere' does not exist\n"))
+        self.assertNotIn(b"g\n", self.good("group", "list"))
 
     def test_what_fails_is_said_and_exits_1(self):
         self.good("topic", "create", "fails")
