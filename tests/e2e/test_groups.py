@@ -326,6 +326,27 @@ def test_old_versions_of_offset_fetch_say_the_same():
             until(lambda: conn.fetch_offsets("g", "t", [0]) == gone, 10 if harness.AGAINST_KAFKA else 0, "they are not those of the next topic of its name")
 
 
+def test_the_groups_are_listed_all_or_not_at_all():
+    """While the logs of groups are being read, ListGroups says so, whichever of the shards has its share already."""
+    load_in_progress, groups = 14, sorted(f"g{i}" for i in range(2000))
+    if harness.AGAINST_KAFKA:
+        raise Skip("a Kafka's restart is not what this is about")
+    with Broker(shards=3, name="groups") as broker:
+        make(broker, "t")
+        with wire.Conn(broker.host, broker.port) as conn:
+            for group in groups:
+                equal(conn.commit_offsets(group, "t", {0: 7}), {0: 0}, f"commit of {group}")
+        for end in (broker.stop, broker.kill):
+            end()
+            broker.start()
+            with wire.Conn(broker.host, broker.port) as conn:
+                def is_listed():
+                    error, listed = conn.list_groups()
+                    check(error == load_in_progress or sorted(listed) == groups, lambda: f"error {error}, {len(listed)} groups")
+                    return error == 0
+                until(is_listed, 30, "the groups are listed", every_s=0)
+
+
 # ---- Kafka's own tool ----
 
 

@@ -9,7 +9,7 @@ import struct
 import time
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS, INIT_PRODUCER_ID = 0, 1, 2, 3, 18, 19, 20, 22
-OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, DESCRIBE_GROUPS = 8, 9, 10, 15
+OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, DESCRIBE_GROUPS, LIST_GROUPS = 8, 9, 10, 15, 16
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -331,6 +331,13 @@ class Conn:
             return error, state, members
 
         return reader.array(one)[0]
+
+    def list_groups(self):
+        """(error, [group]); version 2."""
+        reader = self.call(LIST_GROUPS, 2, b"")
+        reader.take("i")
+        error = reader.take("h")
+        return error, [group for group, _ in reader.array(lambda: (reader.string(), reader.string()))]
 
     def init_producer_id(self):
         reader = self.call(INIT_PRODUCER_ID, 1, string(None) + struct.pack(">i", 60000))

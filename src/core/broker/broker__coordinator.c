@@ -59,7 +59,13 @@ enum base_rc coordinator_create(struct broker *broker, struct base_arena *arena,
         base_pool_create(arena, sizeof(struct group_op), config.requests_max, &broker->group_ops) != BASE_OK) {
         return BASE_FULL;
     }
-    return group_create(arena, broker->pages, &config, broker->image, &broker->groups);
+    enum base_rc rc = group_create(arena, broker->pages, &config, broker->image, &broker->groups);
+    if (rc != BASE_OK) { return rc; }
+    for (uint32_t i = 0; i < config.logs_count;
+         i++) { /* from the start: another shard may ask before this one serves */
+        if (shard_of(broker, coordinator_part(i)) == broker->config.shard) { group_awaits(broker->groups, i); }
+    }
+    return BASE_OK;
 }
 
 /* ---- loading ------------------------------------------------------------------------------------------------------------ */

@@ -249,7 +249,9 @@ static int16_t common_error(const struct groups *groups, const struct group__req
     if (request->ask.kind == GROUP_LIST) {
         int16_t error = groups->is_draining ? KAFKA_ERROR_NOT_COORDINATOR : KAFKA_ERROR_NONE;
         for (uint32_t i = 0; i < groups->config.logs_count && error == KAFKA_ERROR_NONE; i++) {
-            if (groups->logs[i].state == GROUP__TAKING_OVER) { error = KAFKA_ERROR_COORDINATOR_LOAD_IN_PROGRESS; }
+            const struct group__log *log = &groups->logs[i];
+            bool is_loading = log->state == GROUP__TAKING_OVER || (log->state == GROUP__LOADING && log->is_awaited);
+            if (is_loading) { error = KAFKA_ERROR_COORDINATOR_LOAD_IN_PROGRESS; }
         }
         return error;
     }
@@ -577,6 +579,8 @@ uint64_t group_next_alarm_ns(const struct groups *groups)
 }
 
 /* ---- what a log says ------------------------------------------------------------------------------------------------ */
+
+void group_awaits(struct groups *groups, uint32_t log) { groups->logs[log].is_awaited = true; }
 
 void group_leads(struct groups *groups, uint32_t log, uint64_t now_ns, int64_t wall_ms)
 {

@@ -63,6 +63,8 @@ uint32_t group_log_of(struct base_slice group_id, uint32_t logs_count);
 
 /* ---- what a log says ---------------------------------------------------------------------------------------------- */
 
+/* The log will be led here: until it is, ListGroups get COORDINATOR_LOAD_IN_PROGRESS, not a list without its groups. */
+void group_awaits(struct groups *groups, uint32_t log);
 /* Every record up to the end is applied: its keys are served from the next poll on. Before: COORDINATOR_LOAD_IN_PROGRESS. */
 void group_leads(struct groups *groups, uint32_t log, uint64_t now_ns, int64_t wall_ms);
 /* The log can't be served: NOT_COORDINATOR. */

@@ -163,6 +163,7 @@ struct group__round {
 
 struct group__log {
     enum group__log_state state;
+    bool is_awaited; /* to be led here: not to have it yet is not to have no groups */
     struct base_list waiting;
     struct base_list later;    /* of keys that the round touches */
     struct base_list proposed; /* answered when the round has landed */

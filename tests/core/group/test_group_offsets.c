@@ -388,6 +388,21 @@ static void groups_are_listed_by_state_and_type(void **state)
     assert_int_equal(listed("Dead", NULL), 0);
 }
 
+static void groups_are_listed_when_every_log_to_be_led_here_is(void **state)
+{
+    (void)state;
+    open_desk_loading();
+    assert_int_equal(listed(NULL, NULL), 0); /* all logs are elsewhere */
+    struct kafka_list_groups_request request;
+    kafka_list_groups_request_init(&request);
+    group_awaits(desk.groups, desk.config.logs_count - 1);
+    const struct kafka_list_groups_response *answer = answer_of(ask(GROUP_LIST, 5, "", &request));
+    assert_int_equal(answer->error_code, KAFKA_ERROR_COORDINATOR_LOAD_IN_PROGRESS);
+    lead();
+    (void)commit(simple("s"), "t", 0, 9);
+    assert_int_equal(listed(NULL, NULL), 1);
+}
+
 /* ---- the log ------------------------------------------------------------------------------------------------------------------- */
 
 static void the_log_written_anew_says_the_same_whatever_goes_on_meanwhile(void **state)
@@ -468,6 +483,7 @@ int main(void)
         TEST(of_a_running_group_that_is_no_consumer_nothing_can_be_deleted),
         TEST(a_deleted_group_takes_its_offsets_along),
         TEST(groups_are_listed_by_state_and_type),
+        TEST(groups_are_listed_when_every_log_to_be_led_here_is),
         TEST(the_log_written_anew_says_the_same_whatever_goes_on_meanwhile),
         TEST(the_log_written_anew_says_that_a_member_is_missing),
         TEST(what_is_no_record_is_refused),
