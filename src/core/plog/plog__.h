@@ -358,6 +358,7 @@ struct plog__log {
     bool is_lost;           /* the journal lost its beginning: there are records, and nobody knows where */
     bool is_restored;       /* by recovery, and not opened yet */
     bool is_deleting;
+    bool was_deleting; /* its state said so: the journal may hold entries of it still */
     bool is_renamed;
     bool is_mark_out; /* a WATERMARK is among the outs */
     bool is_epochs_dirty;

@@ -648,14 +648,29 @@ bool plog__is_orphan(const struct plog *plog, struct base_part id)
     return false;
 }
 
-/* Of a log that is not there: it is gone, or the entry that made it was lost. */
+/* Of a log that is not there: the entry that made it was lost, or it is gone, as an entry behind these says or its state. */
 static bool note_orphan(struct plog *plog, const struct plog_run *run)
 {
     bool is_lost = run->change != PLOG_CHANGE_GONE && run->change != PLOG_CHANGE_START;
-    if (!is_lost || plog__is_orphan(plog, run->id) || plog->orphan_count == PLOG__ORPHANS_MAX) { return is_lost; }
+    if (!is_lost || plog__is_orphan(plog, run->id)) { return is_lost; }
+    if (plog->orphan_count == PLOG__ORPHANS_MAX) {
+        plog->has_lost_entries = true; /* of which log, nobody remembers */
+        return true;
+    }
     plog->orphans[plog->orphan_count] = run->id;
     plog->orphan_count += 1;
     return true;
+}
+
+/* It was deleted: what the journal held of it was not lost. */
+static void forget_orphan(struct plog *plog, struct base_part id)
+{
+    for (uint32_t i = 0; i < plog->orphan_count; i++) {
+        if (!base_part_equal(plog->orphans[i], id)) { continue; }
+        plog->orphan_count -= 1;
+        plog->orphans[i] = plog->orphans[plog->orphan_count];
+        return;
+    }
 }
 
 static enum plog_result replay_change(struct plog *plog, struct plog__log *log, const struct plog_run *run,
@@ -699,9 +714,9 @@ enum base_rc plog_replay(struct plog *plog, const struct plog_run *run, struct b
             return rc;
         }
     }
+    if (run->change == PLOG_CHANGE_GONE) { forget_orphan(plog, run->id); }
     if (log == NULL) {
         bool is_lost = note_orphan(plog, run);
-        if (is_lost) { plog->has_lost_entries = true; }
         note_replayed(plog, run_token, run->id, is_lost ? PLOG_DAMAGED : PLOG_OK);
         plog__end(plog, out);
         return BASE_OK;
@@ -761,6 +776,7 @@ void plog_recovery_end(struct plog *plog, struct port_out *out)
     for (uint32_t slot = 0; slot < plog->log_high; slot++) {
         if (!base_pool_is_taken(&plog->logs, slot)) { continue; }
         struct plog__log *log = plog__log_at(plog, slot);
+        if (log->was_deleting) { forget_orphan(plog, log->id); }
         if (log->is_deleting) { continue; }
         plog__start_trim(plog, log);
         const struct plog__segment *last = plog__segment_last(log);
@@ -768,6 +784,7 @@ void plog_recovery_end(struct plog *plog, struct port_out *out)
         if (has_tail && (log->config.is_page_cache || log->is_suspect)) { plog__scan_begin(plog, log); }
         if (!has_tail && log->is_suspect && log->config.is_metadata) { log->is_damaged = log->offset_end > 0; }
     }
+    if (plog->orphan_count > 0) { plog->has_lost_entries = true; }
     plog->scans_left -= 1;
     plog__recovery_check(plog);
     plog__end(plog, out);

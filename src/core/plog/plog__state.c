@@ -437,7 +437,7 @@ enum base_rc plog__state_read(struct plog *plog, struct base_slice state, struct
     rc = read_all(plog, log, &cursor, flags, version);
     if (rc != BASE_OK || (flags & FLAG_DELETING) != 0) {
         base_map_remove(&plog->by_id, base_part_hash(id), plog__log_slot(plog, log));
-        log->is_deleting = true;
+        log->is_deleting = log->was_deleting = true;
         if (rc != BASE_OK) {
             plog__log_free(plog, log);
             return rc;

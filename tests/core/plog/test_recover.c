@@ -583,6 +583,7 @@ static void a_log_whose_beginning_was_lost_is_damage_and_not_an_empty_log(void *
     assert_int_equal(world->entries[0].run.change, PLOG_CHANGE_SEGMENT);
     world->entries_begin = 1;
     world_start(world);
+    assert_true(world->plog->has_lost_entries); /* and what nothing names is kept, whosever it is */
     for (int life = 0; life < 2; life++) {
         ref = world_log(world, 0, "topic", 1 + life);
         assert_true(world_view(world, ref).is_failed);
@@ -990,6 +991,51 @@ static void a_write_in_flight_at_its_logs_deletion_leaves_no_run(void **state)
     world_free(world);
 }
 
+/* The checkpoint has the log as one that goes, or not at all any more; its runs are still replayed. */
+enum gone { GONE_NOT_JOURNALLED = 0, GONE_JOURNALLED, GONE_WITHOUT_STATE, GONE_KINDS };
+static void runs_of_a_log_that_was_deleted_are_no_lost_entries(void **state)
+{
+    (void)state;
+    for (int gone = GONE_NOT_JOURNALLED; gone < GONE_KINDS; gone++) {
+        struct world *world = given_world();
+        world->log_config.segment_bytes = 400;
+        struct plog_ref ref = world_log(world, 0, "topic", 0);
+        struct plog_ref other = world_log(world, 1, "topic", 0);
+        for (int i = 0; i < 2; i++) {
+            (void)world_append(world, ref, (struct batch_ask){.value_bytes = 60});
+            (void)world_append(world, other, (struct batch_ask){.value_bytes = 60});
+            world_run(world);
+        }
+        size_t entries_begin = world->entry_count;
+        (void)world_append(world, ref, (struct batch_ask){.value_bytes = 20});
+        world_run(world);
+        world->is_journal_held = gone == GONE_NOT_JOURNALLED; /* its state says so alone: the journal does not yet */
+        plog_delete(world->plog, ref, &world->out);
+        if (gone == GONE_WITHOUT_STATE) { /* and there is no state of it */
+            world->wants_continue = true;
+            world_run(world);
+            assert_int_equal(world->deleted, 1);
+        }
+        world_checkpoint(world);
+        world_run(world);
+        assert_int_equal(world->checkpoints, 1);
+        world->entries_begin = entries_begin; /* where the checkpoint had begun before the run */
+        world_crash(world, CRASH_PROCESS);
+        world->is_journal_held = false;
+        world_put(world, "topic-1/00000000000000000002.log", "of a round that never was");
+        world_start(world);
+        ref = world_log(world, 1, "topic", 1);
+        uint64_t token = world_append(world, ref, (struct batch_ask){.value_bytes = 300, .leader_epoch = 1});
+        world_run(world);
+        assert_int_equal(world_answer(world, token)->result, PLOG_OK);
+        assert_false(world_view(world, ref).is_damaged);
+        assert_false(world->plog->has_lost_entries);
+        ref = world_log(world, 0, "topic", 1); /* it comes back, as any log that is new */
+        assert_false(world_view(world, ref).is_failed);
+        world_free(world);
+    }
+}
+
 static void doomed_segments_go_after_their_delay_and_after_a_restart(void **state)
 {
     (void)state;
@@ -1060,6 +1106,7 @@ int main(void)
         cmocka_unit_test(a_replayed_run_is_not_written_into_anothers_directory),
         cmocka_unit_test(a_directory_left_before_its_birth_was_journalled_goes_with_its_log),
         cmocka_unit_test(a_write_in_flight_at_its_logs_deletion_leaves_no_run),
+        cmocka_unit_test(runs_of_a_log_that_was_deleted_are_no_lost_entries),
         cmocka_unit_test(doomed_segments_go_after_their_delay_and_after_a_restart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
