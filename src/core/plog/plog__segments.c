@@ -187,6 +187,8 @@ void plog__sync_advance(struct plog *plog, struct plog__segment *segment, struct
     /* A deleted log opens nothing: its names may be another's by now. */
     if (segment->is_sync_in_flight || !segment->is_sync_wanted || plog->is_failed || log->is_deleting) {
         plog__file_release(plog, &segment->sync);
+        bool is_captured = plog->capture.state == PLOG__CAPTURE_SYNC && plog->capture.log == segment->log;
+        if (log->is_deleting && is_captured) { plog__task_ready(plog, &plog->capture.task); } /* it waited for this */
         return;
     }
     enum port_rc rc;

@@ -1071,6 +1071,28 @@ static void doomed_segments_go_after_their_delay_and_after_a_restart(void **stat
     }
 }
 
+static void a_log_deleted_at_any_step_of_a_checkpoint_ends_and_so_does_the_checkpoint(void **state)
+{
+    (void)state;
+    bool is_within = true;
+    for (int steps = 0; is_within; steps++) {
+        struct world *world = given_world();
+        world->log_config.is_page_cache = true;
+        struct plog_ref ref = world_log(world, 0, "topic", 0);
+        (void)world_append(world, ref, (struct batch_ask){.value_bytes = 10});
+        world_run(world);
+        world->states_end = PLOG_STORAGE;
+        world_checkpoint(world);
+        for (int i = 0; i < steps; i++) { is_within = world_step(world); }
+        plog_delete(world->plog, ref, &world->out);
+        world_settle(world);
+        world_run(world);
+        assert_int_equal(world->states_end, PLOG_OK);
+        assert_int_equal(world->deleted, 1);
+        world_free(world);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1104,6 +1126,7 @@ int main(void)
         cmocka_unit_test(a_replayed_deletion_leaves_a_directory_that_is_anothers_by_now),
         cmocka_unit_test(a_stop_within_a_replayed_deletion_leaves_no_file_open_and_the_next_start_ends_it),
         cmocka_unit_test(a_replayed_run_is_not_written_into_anothers_directory),
+        cmocka_unit_test(a_log_deleted_at_any_step_of_a_checkpoint_ends_and_so_does_the_checkpoint),
         cmocka_unit_test(a_directory_left_before_its_birth_was_journalled_goes_with_its_log),
         cmocka_unit_test(a_write_in_flight_at_its_logs_deletion_leaves_no_run),
         cmocka_unit_test(runs_of_a_log_that_was_deleted_are_no_lost_entries),
