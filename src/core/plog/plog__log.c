@@ -385,12 +385,18 @@ static void run_task(struct plog *plog, struct plog__task *task, struct port_out
     }
 }
 
+/* What is under way ends first; whatever ends it looks again. */
+static bool stop_must_wait(const struct plog *plog)
+{
+    return plog->effects_in_flight > 0 || plog->appends.taken_count > 0 || plog->reads.taken_count > 0 ||
+           plog->cutting_count > 0 || plog->scans_left > 0;
+}
+
 void plog__end(struct plog *plog, struct port_out *out)
 {
     plog__file_wake(plog);
-    bool may_stop = plog->life == PLOG__STOPPING && plog->effects_in_flight == 0 && plog->appends.taken_count == 0 &&
-                    plog->reads.taken_count == 0;
-    if (!base_list_is_empty(&plog->ready) || plog->is_sweeping || may_stop) { out->wants_continue = true; }
+    bool is_stopping = plog->life == PLOG__STOPPING && !stop_must_wait(plog);
+    if (!base_list_is_empty(&plog->ready) || plog->is_sweeping || is_stopping) { out->wants_continue = true; }
     CHECK_SLOW(plog->config.is_check_slow, plog_is_sound(plog));
 }
 
@@ -477,8 +483,7 @@ void plog_alarm(struct plog *plog, const struct port_event *event, struct port_o
 
 static void stop_step(struct plog *plog, struct port_out *out)
 {
-    if (plog->effects_in_flight > 0 || plog->appends.taken_count > 0 || plog->reads.taken_count > 0) { return; }
-    if (!base_list_is_empty(&plog->ready) || plog->cutting_count > 0) { return; }
+    if (stop_must_wait(plog) || !base_list_is_empty(&plog->ready)) { return; }
     for (uint32_t i = 0; i < plog->config.step_max && plog->stop_log < plog->log_high && !plog->is_failed; i++) {
         if (base_pool_is_taken(&plog->logs, plog->stop_log) &&
             plog__writer_finish(plog, plog__log_at(plog, plog->stop_log))) {

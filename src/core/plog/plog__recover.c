@@ -762,6 +762,7 @@ void plog__recovery_check(struct plog *plog)
 {
     if (!plog->is_recovery_ending || plog->scans_left > 0) { return; }
     plog->is_recovery_ending = false;
+    if (plog->life != PLOG__RECOVERING) { return; } /* a stop came before it */
     plog->life = PLOG__SERVING;
     plog__note(plog, (struct plog__note){.kind = PLOG_OUT_RECOVERED});
     plog__task_ready(plog, &plog->reaper.task);

@@ -1093,6 +1093,38 @@ static void a_log_deleted_at_any_step_of_a_checkpoint_ends_and_so_does_the_check
     }
 }
 
+static void a_stop_at_any_step_of_a_recovery_waits_for_its_scans_and_is_not_forgotten(void **state)
+{
+    (void)state;
+    for (int refusals = 0; refusals < 3; refusals++) {
+        bool is_within = true;
+        for (int steps = 0; is_within; steps++) {
+            struct world *world = given_world();
+            world->log_config.is_page_cache = true;
+            struct plog_ref ref = world_log(world, 0, "topic", 0);
+            (void)world_append(world, ref, (struct batch_ask){.value_bytes = 10});
+            world_run(world);
+            world_crash(world, CRASH_PROCESS);
+            world->is_recovery_open = true;
+            world_start(world);
+            world_fault(world,
+                        (struct fault){.kind = PORT_READ, .suffix = ".log", .times = refusals, .rc = PORT_NO_MEMORY});
+            plog_recovery_end(world->plog, &world->out);
+            world_settle(world);
+            for (int i = 0; i < steps; i++) { is_within = world_step(world); }
+            plog_stop(world->plog, &world->out);
+            world_settle(world);
+            for (int i = 0; i < 100 && !world->is_stopped && world_step(world); i++) {}
+            assert_true(world->is_stopped);
+            assert_int_equal(world->open_count, 0);
+            uint64_t effects = world->effects_seen;
+            world_run(world);
+            assert_int_equal(world->effects_seen, effects); /* it has no more to ask for */
+            world_free(world);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1127,6 +1159,7 @@ int main(void)
         cmocka_unit_test(a_stop_within_a_replayed_deletion_leaves_no_file_open_and_the_next_start_ends_it),
         cmocka_unit_test(a_replayed_run_is_not_written_into_anothers_directory),
         cmocka_unit_test(a_log_deleted_at_any_step_of_a_checkpoint_ends_and_so_does_the_checkpoint),
+        cmocka_unit_test(a_stop_at_any_step_of_a_recovery_waits_for_its_scans_and_is_not_forgotten),
         cmocka_unit_test(a_directory_left_before_its_birth_was_journalled_goes_with_its_log),
         cmocka_unit_test(a_write_in_flight_at_its_logs_deletion_leaves_no_run),
         cmocka_unit_test(runs_of_a_log_that_was_deleted_are_no_lost_entries),
