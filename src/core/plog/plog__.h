@@ -137,7 +137,7 @@ struct plog__segment {
     int64_t timestamp_max_offset; /* last offset of the batch that has it */
     int64_t timestamp_first;      /* greatest timestamp of the first batch (Kafka rolls by it); -1: none */
     int64_t created_wall_ms;
-    int64_t last_wall_ms; /* of the last append */
+    int64_t last_wall_ms; /* of the last append, or of its replay */
     uint32_t index_count; /* entries in the file */
     uint32_t time_count;
     uint32_t files[PLOG__SEGMENT_FILES]; /* + 1 */
@@ -690,6 +690,7 @@ struct port_effect *plog__emit(struct plog *plog, struct port_out *out, enum por
                                enum plog__token token, uint32_t slot);
 void plog__clock(struct plog *plog, const struct port_event *event);
 bool plog__wall_is_sane(const struct plog *plog);
+bool plog__has_passed(const struct plog *plog, int64_t timestamp_ms);
 void plog__task_init(struct plog__task *task, enum plog__task_kind kind, uint32_t slot);
 void plog__task_ready(struct plog *plog, struct plog__task *task); /* no change if it waits or is ready */
 void plog__task_take_off(struct plog__task *task);

@@ -420,6 +420,12 @@ bool plog__wall_is_sane(const struct plog *plog)
     return ahead_ms - plog->wall_ahead_ms <= WALL_AHEAD_MAX_MS;
 }
 
+/* Whether a timestamp is one, and not from the future; the clock of a client may be up to an hour ahead. */
+bool plog__has_passed(const struct plog *plog, int64_t timestamp_ms)
+{
+    return timestamp_ms >= 0 && plog__age_ms(timestamp_ms, plog->wall_ms) <= WALL_AHEAD_MAX_MS;
+}
+
 static void sweep_flush(struct plog *plog, struct plog__log *log)
 {
     struct plog__segment *last = plog__segment_last(log);

@@ -193,13 +193,21 @@ void plog__producers_free(struct plog *plog, struct plog__log *log)
     }
 }
 
+/* When it was last used; its newest batch knows better than a clock that was behind when it was replayed. */
+static int64_t used_ms(const struct plog *plog, const struct plog__sequence *now)
+{
+    int64_t timestamp_ms = now->kept_count == 0 ? -1 : now->kept[now->kept_count - 1].timestamp_ms;
+    if (!plog__has_passed(plog, timestamp_ms)) { return now->last_wall_ms; }
+    return base_max_i64(now->last_wall_ms, timestamp_ms);
+}
+
 void plog__producers_expire(struct plog *plog, struct plog__log *log)
 {
     struct base_link *link = base_list_first(&log->producers);
     while (link != NULL) {
         struct plog__producer *producer = BASE_ITEM(link, struct plog__producer, of_log);
         link = base_list_next(&log->producers, link);
-        int64_t idle_ms = plog__age_ms(plog->wall_ms, producer->now.last_wall_ms);
+        int64_t idle_ms = plog__age_ms(plog->wall_ms, used_ms(plog, &producer->now));
         if ((uint64_t)idle_ms >= plog->config.producer_expiry_ms && !has_work(plog, producer)) {
             plog__producer_free(plog, producer);
         }

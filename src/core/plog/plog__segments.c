@@ -344,9 +344,9 @@ enum base_rc plog_move_start(struct plog *plog, struct plog_ref ref, uint64_t to
 static bool is_too_old(const struct plog *plog, const struct plog__log *log, const struct plog__segment *segment)
 {
     if (log->config.retention_ms < 0) { return false; }
-    /* A record from the future ages from when it was appended. */
-    int64_t born_ms = segment->timestamp_max < 0 ? segment->last_wall_ms
-                                                 : base_min_i64(segment->timestamp_max, segment->last_wall_ms);
+    /* A record from the future ages from when it was appended. Any other does not: what was replayed while the clock was years
+     * behind says that it was appended then. */
+    int64_t born_ms = plog__has_passed(plog, segment->timestamp_max) ? segment->timestamp_max : segment->last_wall_ms;
     return plog__age_ms(plog->wall_ms, born_ms) > log->config.retention_ms;
 }
 

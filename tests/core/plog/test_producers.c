@@ -214,6 +214,30 @@ static void producers_unused_for_long_are_forgotten(void **state)
     world_free(world);
 }
 
+static void a_start_with_the_clock_behind_makes_no_producer_idle(void **state)
+{
+    (void)state;
+    struct world *world = world_make(1);
+    world_start(world);
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 5, .producer_id = 7, .timestamp = world->wall_ms});
+    world_run(world);
+    world->wall_ms -= INT64_C(31536000000);
+    world_restart(world, CRASH_POWER); /* the journal is replayed */
+    world_run(world);
+    world_checkpoint(world);
+    world_run(world);
+    world->wall_ms += INT64_C(31536000000);
+    world_restart(world, CRASH_POWER);
+    world_run(world);
+    (void)world_log(world, 0, "topic", 0);
+    world_alarm(world, 300001);
+    assert_int_equal(world->plog->producers.taken_count, 1);
+    for (int i = 0; i < 300; i++) { world_alarm(world, 300001); }
+    assert_int_equal(world->plog->producers.taken_count, 0); /* its day has passed */
+    world_free(world);
+}
+
 static void the_producer_unused_longest_makes_room(void **state)
 {
     (void)state;
@@ -254,6 +278,7 @@ int main(void)
         cmocka_unit_test(an_unknown_producer_is_taken_at_its_word),
         cmocka_unit_test(duplicates_are_known_after_a_restart),
         cmocka_unit_test(producers_unused_for_long_are_forgotten),
+        cmocka_unit_test(a_start_with_the_clock_behind_makes_no_producer_idle),
         cmocka_unit_test(the_producer_unused_longest_makes_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

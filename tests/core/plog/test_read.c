@@ -665,6 +665,35 @@ static void a_wall_clock_that_jumped_ahead_deletes_nothing(void **state)
     world_free(world);
 }
 
+/* A host without a clock of its own starts years behind, and its clock is set right later. */
+static void a_start_with_the_clock_behind_makes_no_record_older(void **state)
+{
+    (void)state;
+    const int64_t ahead_ms[] = {0, 1800000}; /* of the broker's clock: that of the client may be */
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(ahead_ms); i++) {
+        struct world *world = given_world();
+        world->log_config.retention_ms = 86400000;
+        struct plog_ref ref = world_log(world, 0, "topic", 0);
+        int64_t timestamp = world->wall_ms + ahead_ms[i];
+        (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100, .timestamp = timestamp});
+        world_run(world);
+        world->wall_ms -= INT64_C(31536000000);
+        world_restart(world, CRASH_POWER); /* the journal is replayed */
+        world_run(world);
+        world_checkpoint(world);
+        world_run(world);
+        world->wall_ms += INT64_C(31536000000);
+        world_restart(world, CRASH_POWER);
+        world_run(world);
+        ref = world_log(world, 0, "topic", 0);
+        world_alarm(world, 300001);
+        assert_int_equal(world_view(world, ref).offset_start, 0);
+        for (int k = 0; k < 300; k++) { world_alarm(world, 300001); }
+        assert_int_equal(world_view(world, ref).offset_start, 1); /* its day has passed */
+        world_free(world);
+    }
+}
+
 static void epoch_ends_are_as_kafka_answers_them(void **state)
 {
     (void)state;
@@ -720,6 +749,7 @@ int main(void)
         cmocka_unit_test(a_log_of_many_segments_is_retained_in_portions),
         cmocka_unit_test(a_record_from_the_future_does_not_defeat_retention),
         cmocka_unit_test(a_wall_clock_that_jumped_ahead_deletes_nothing),
+        cmocka_unit_test(a_start_with_the_clock_behind_makes_no_record_older),
         cmocka_unit_test(epoch_ends_are_as_kafka_answers_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
