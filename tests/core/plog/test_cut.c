@@ -461,30 +461,6 @@ static void a_watermark_that_is_told_never_passes_what_is_synced_nor_is_taken_du
     world_free(world);
 }
 
-static void a_stop_waits_without_turns_for_the_journal_to_have_a_truncation(void **state)
-{
-    (void)state;
-    struct world *world = given_world(1);
-    struct plog_ref ref = given_log(world);
-    append_batches(world, ref, 5, 1);
-    world->is_journal_held = true;
-    uint64_t token = world_truncate(world, ref, 4);
-    world_run(world); /* the journal has not answered */
-    assert_false(world_answer(world, token)->is_done);
-    plog_stop(world->plog, &world->out);
-    world_settle(world);
-    int steps = 0;
-    while (steps < 10 && world_step(world)) { steps += 1; }
-    assert_true(steps < 10);
-    assert_false(world->is_stopped);
-    world->is_journal_held = false;
-    world_run(world);
-    assert_int_equal(world_answer(world, token)->result, PLOG_OK);
-    assert_true(world->is_stopped);
-    assert_int_equal(world->open_count, 0);
-    world_free(world);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -505,7 +481,6 @@ int main(void)
         cmocka_unit_test(an_epoch_begins_behind_what_is_being_written_and_waiting_appends_of_the_old_one_fail),
         cmocka_unit_test(a_followers_batches_follow_the_end_and_never_go_back_in_epoch),
         cmocka_unit_test(a_watermark_that_is_told_never_passes_what_is_synced_nor_is_taken_during_a_truncation),
-        cmocka_unit_test(a_stop_waits_without_turns_for_the_journal_to_have_a_truncation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
