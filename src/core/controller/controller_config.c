@@ -65,6 +65,12 @@ struct controller__error controller__check_settings(struct controller__decision 
         struct controller__error error = judge(decision, &settings[i]);
         if (error.code != 0) { return error; }
     }
+    /* Ours: a log keeps the way it becomes durable for as long as it lives (plog.h). */
+    if (topic != NULL && number_after(decision, topic, METADATA_WEIR_DURABILITY, settings, count) !=
+                             metadata_number(decision->image, topic, METADATA_WEIR_DURABILITY)) {
+        return controller__error_words(KAFKA_ERROR_INVALID_CONFIG,
+                                       "weir.durability is chosen when a topic is created, and stays.");
+    }
     int64_t min_lag = number_after(decision, topic, METADATA_MIN_COMPACTION_LAG_MS, settings, count);
     int64_t max_lag = number_after(decision, topic, METADATA_MAX_COMPACTION_LAG_MS, settings, count);
     if (min_lag <= max_lag) { return controller__no_error(); }

@@ -239,6 +239,15 @@ void plog_watermark(struct plog *plog, struct plog_ref ref, int64_t offset, stru
     plog__end(plog, out);
 }
 
+/* What recovery makes of a segment hangs on how its rounds became durable, so that a log with segments keeps to its way. */
+static void take_config(struct plog__log *log, const struct plog_log_config *config)
+{
+    bool is_born = plog__segment_last(log) != NULL || !base_list_is_empty(&log->rounds);
+    bool is_page_cache = log->config.is_page_cache;
+    log->config = *config;
+    if (is_born) { log->config.is_page_cache = is_page_cache; }
+}
+
 enum base_rc plog_open(struct plog *plog, struct base_part id, struct base_slice name,
                        const struct plog_log_config *config, int32_t leader_epoch, struct plog_ref *ref_out)
 {
@@ -251,7 +260,7 @@ enum base_rc plog_open(struct plog *plog, struct base_part id, struct base_slice
         log->is_failed = log->is_lost;
     }
     log->is_restored = false;
-    log->config = *config;
+    take_config(log, config);
     mark_follow(plog, log);
     plog__birth_write(log);
     if (leader_epoch > log->leader_epoch) { log->leader_epoch = leader_epoch; }
@@ -266,11 +275,8 @@ void plog_configure(struct plog *plog, struct plog_ref ref, const struct plog_lo
 {
     struct plog__log *log = plog__log_of(plog, ref);
     if (log == NULL) { return; }
-    bool is_page_cache = log->config.is_page_cache;
-    log->config = *config;
+    take_config(log, config);
     mark_follow(plog, log);
-    /* The way rounds become durable changes only where none is on its way. */
-    if (!base_list_is_empty(&log->rounds)) { log->config.is_page_cache = is_page_cache; }
     plog__birth_write(log);
     plog->sweep_at_ns = base_min_u64(plog->sweep_at_ns, plog->now_ns);
 }

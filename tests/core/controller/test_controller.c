@@ -903,6 +903,8 @@ static void configs_are_set_taken_away_appended_and_subtracted(void **state)
     assert_int_equal(alter("retention.ms", 0, NULL), KAFKA_ERROR_INVALID_REQUEST);
     assert_int_equal(alter("retention.ms", 4, "5"), KAFKA_ERROR_UNKNOWN_SERVER_ERROR); /* Kafka's, and no more */
     assert_int_equal(alter("nope", 0, "5"), KAFKA_ERROR_INVALID_CONFIG);
+    assert_int_equal(alter("weir.durability", 0, "page-cache"), KAFKA_ERROR_INVALID_CONFIG); /* for life */
+    assert_int_equal(alter("weir.durability", 0, "synced"), 0);                              /* as it is */
 }
 
 /* The one result of a change of one key of one resource, by AlterConfigs or by IncrementalAlterConfigs. */

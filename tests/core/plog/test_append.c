@@ -395,6 +395,29 @@ static void page_cache_logs_are_visible_when_written(void **state)
     world_free(world);
 }
 
+/* Recovery reads a segment by the way its rounds became durable. */
+static void logs_with_segments_keep_their_durability_whatever_is_configured(void **state)
+{
+    (void)state;
+    for (int born = 0; born < 2; born++) {
+        struct world *world = given_world();
+        world->log_config.is_page_cache = born == 1;
+        struct plog_ref ref = world_log(world, 0, "topic", 0);
+        (void)world_append(world, ref, (struct batch_ask){.value_bytes = 10});
+        world_run(world);
+        world->log_config.is_page_cache = born == 0;
+        plog_configure(world->plog, ref, &world->log_config);
+        world->is_journal_held = true;
+        uint64_t token = world_append(world, ref, (struct batch_ask){.value_bytes = 10});
+        world_run(world);
+        assert_int_equal(world_view(world, ref).watermark, born == 1 ? 2 : 1);
+        world->is_journal_held = false;
+        world_run(world);
+        expect_synced(world, token, 1);
+        world_free(world);
+    }
+}
+
 static void page_cache_logs_are_flushed_by_messages_and_by_time(void **state)
 {
     (void)state;
@@ -541,6 +564,7 @@ int main(void)
         cmocka_unit_test(segments_roll_by_time_and_by_a_full_index),
         cmocka_unit_test(log_append_time_is_the_turns_wall_time),
         cmocka_unit_test(page_cache_logs_are_visible_when_written),
+        cmocka_unit_test(logs_with_segments_keep_their_durability_whatever_is_configured),
         cmocka_unit_test(page_cache_logs_are_flushed_by_messages_and_by_time),
         cmocka_unit_test(appends_of_a_deleted_log_end_as_gone),
         cmocka_unit_test(a_checkpoint_does_not_wait_for_a_log_that_is_gone),
