@@ -50,14 +50,15 @@ static void apply_start(struct log_model *model, int64_t offset)
 
 static void apply(struct log_model *model, const struct log_pair *pair, const struct log_event *event)
 {
-    const struct log_batch *batch = &pair->pool[event->batch];
     switch (event->kind) {
-    case LOG_BATCH:
+    case LOG_BATCH: {
+        const struct log_batch *batch = &pair->pool[event->batch];
         model->batches = grow(model->batches, model->batch_count, &model->batch_room, sizeof model->batches[0]);
         model->batches[model->batch_count++] = event->batch;
         begin_epoch(model, batch->epoch, batch->base);
         model->end = batch->last + 1;
         return;
+    }
     case LOG_EPOCH: begin_epoch(model, event->epoch, event->offset); return;
     case LOG_CUT:
         while (model->batch_count > 0 && pair->pool[model->batches[model->batch_count - 1]].last >= event->offset) {

@@ -92,9 +92,9 @@ static void set_traps(struct run *run)
     for (uint32_t i = 0; i < run->trap_count; i++) {
         enum run_state state = (enum run_state)below(run, RUN_STATE_COUNT);
         bool is_frequent = state == RUN_STATE_WRITTEN || state == RUN_STATE_JOURNALLED;
-        run->traps[i] = (struct run_trap){.state = state,
-                                          .passes = below(run, is_frequent ? 300 : 3),
-                                          .within = within[below(run, BASE_ARRAY_COUNT(within))]};
+        uint64_t passes = below(run, is_frequent ? 300 : 3);
+        run->traps[i] =
+            (struct run_trap){.state = state, .passes = passes, .within = within[below(run, BASE_ARRAY_COUNT(within))]};
     }
     run->sprung = RUN_STATE_COUNT;
 }
@@ -110,8 +110,8 @@ void run__reached(struct run *run, enum run_state state)
         }
         trap->is_sprung = true;
         run->sprung = state;
-        world_crash_before(run->world, run->cast.broker, WORLD_BEFORE_ANY, 1 + below(run, trap->within),
-                           draw_crash(run));
+        uint64_t count = 1 + below(run, trap->within); /* one draw after another: arguments have no order */
+        world_crash_before(run->world, run->cast.broker, WORLD_BEFORE_ANY, count, draw_crash(run));
     }
 }
 
