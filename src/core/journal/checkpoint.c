@@ -175,6 +175,7 @@ static void finish(struct journal *journal, struct port_out *out)
     ck->result = ck->rc;
     ck->is_result_due = !ck->is_format;
     if (ck->rc != PORT_OK) {
+        journal->is_checkpoint_wanted = true;
         journal->want_again_ns = base_deadline_ns(journal->now_ns, JOURNAL__RETRY_NS);
         return;
     }

@@ -235,12 +235,20 @@ void journal_turn(struct journal *journal, const struct port_event *event, struc
     go_on(journal, out);
 }
 
+static bool may_ask_for_checkpoint(const struct journal *journal)
+{
+    bool is_due = journal->is_checkpoint_wanted && !journal->is_checkpoint_asked;
+    return is_due && journal->state == JOURNAL__READY && !journal->wants_stop && journal->ck.stage == JOURNAL__CK_IDLE;
+}
+
 uint64_t journal_next_alarm_ns(const struct journal *journal)
 {
     const struct journal__files *files = &journal->files;
     bool is_retrying = files->is_short && files->is_urgent && !journal__is_failed(journal);
     /* One that has come is under way, or waits for a completion: left in the past it would come again and again. */
     uint64_t at_ns = is_retrying && files->retry_ns > journal->now_ns ? files->retry_ns : UINT64_MAX;
+    bool is_asking = may_ask_for_checkpoint(journal) && journal->want_again_ns > journal->now_ns;
+    if (is_asking) { at_ns = base_min_u64(at_ns, journal->want_again_ns); }
     return base_min_u64(base_min_u64(at_ns, journal__reserve_retry_ns(journal)), journal__group_retry_ns(journal));
 }
 
@@ -290,9 +298,7 @@ static bool poll_checkpoint(struct journal *journal, struct journal_out *journal
         ck->is_result_due = false;
         return true;
     }
-    bool may_ask = journal->state == JOURNAL__READY && !journal->wants_stop && ck->stage == JOURNAL__CK_IDLE;
-    if (journal->is_checkpoint_wanted && !journal->is_checkpoint_asked && may_ask &&
-        journal->now_ns >= journal->want_again_ns) {
+    if (may_ask_for_checkpoint(journal) && journal->now_ns >= journal->want_again_ns) {
         *journal_out = (struct journal_out){.kind = JOURNAL_OUT_WANT_CHECKPOINT};
         journal->is_checkpoint_asked = true;
         return true;

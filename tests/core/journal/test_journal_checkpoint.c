@@ -292,6 +292,25 @@ static void a_full_disk_fails_a_checkpoint_and_nothing_else(void **state)
     end(host);
 }
 
+/* A journal at its limit takes nothing until then, so that nothing else may happen that would make it look. */
+static void a_checkpoint_that_failed_is_asked_for_again_by_an_alarm(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    struct host *host = given_journal(&config);
+    append(host, 3, 200);
+    host->disk->room_bytes = 1;
+    host_checkpoint(host, false);
+    assert_int_equal(host->checkpoint_rc, PORT_NO_SPACE);
+    host->disk->room_bytes = 0;
+    uint32_t asked_before = host->want_count;
+    host->answers_checkpoints = true;
+    host_settle(host);
+    assert_true(host->want_count > asked_before);
+    assert_int_equal(host->checkpoint_rc, PORT_OK);
+    end(host);
+}
+
 /* The next file asks for the slot that the failed open gave back, before the checkpoint has ended. */
 static void a_checkpoint_that_was_not_opened_closes_no_other_file(void **state)
 {
@@ -433,6 +452,7 @@ int main(void)
         cmocka_unit_test(a_checkpoint_waits_for_what_was_under_way_when_it_began),
         cmocka_unit_test(files_beyond_a_lowered_limit_go),
         cmocka_unit_test(a_full_disk_fails_a_checkpoint_and_nothing_else),
+        cmocka_unit_test(a_checkpoint_that_failed_is_asked_for_again_by_an_alarm),
         cmocka_unit_test(a_checkpoint_that_was_not_opened_closes_no_other_file),
         cmocka_unit_test(more_states_than_fit_are_refused_and_all_come_back_in_order),
         cmocka_unit_test(a_checkpoint_that_fails_to_sync_takes_the_disk_off_line),
