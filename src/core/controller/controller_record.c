@@ -9,8 +9,6 @@
  */
 #include "controller/controller__room.h"
 
-#define FRAME_VERSION 1u
-
 enum { /* record types, as in Kafka */
        REGISTER_BROKER = 0,
        UNREGISTER_BROKER = 1,
@@ -29,37 +27,21 @@ enum { /* record types, as in Kafka */
 
 /* ---- writing ------------------------------------------------------------------------------------------------------ */
 
-static size_t put_varint(uint8_t *at, uint32_t value)
-{
-    size_t used = 0;
-    while (value >= 0x80) {
-        at[used++] = (uint8_t)(value | 0x80);
-        value >>= 7;
-    }
-    at[used++] = (uint8_t)value;
-    return used;
-}
-
 /* BASE_FULL: no room. A message of ours can always be said in its version. */
 enum base_rc controller__encode(uint8_t *at, size_t room_bytes, uint16_t type, int16_t version, const void *message,
                                 size_t *used_bytes_out)
 {
     enum kafka_message kind = kafka_record_message(type);
-    uint8_t frame[16];
-    size_t frame_bytes = put_varint(frame, FRAME_VERSION);
-    frame_bytes += put_varint(frame + frame_bytes, type);
-    frame_bytes += put_varint(frame + frame_bytes, (uint32_t)version);
     struct kafka_size size;
-    enum base_rc rc = kafka_size(kind, message, version, &size);
+    enum base_rc rc = kafka_record_size(kind, message, version, &size);
     CHECK(rc == BASE_OK);
-    if (frame_bytes + size.memory_bytes > room_bytes) { return BASE_FULL; }
-    memcpy(at, frame, frame_bytes);
+    if (size.memory_bytes > room_bytes) { return BASE_FULL; }
     struct kafka_writer writer;
-    kafka_writer_init(&writer, at + frame_bytes, room_bytes - frame_bytes);
-    rc = kafka_encode(kind, message, version, &writer);
+    kafka_writer_init(&writer, at, room_bytes);
+    rc = kafka_record_encode(kind, message, version, &writer);
     CHECK(rc == BASE_OK);
     CHECK(writer.used_bytes == size.memory_bytes);
-    *used_bytes_out = frame_bytes + writer.used_bytes;
+    *used_bytes_out = writer.used_bytes;
     return BASE_OK;
 }
 
@@ -117,24 +99,6 @@ void controller__propose_partition(struct controller__round *round, const struct
 }
 
 /* ---- applying ----------------------------------------------------------------------------------------------------- */
-
-static bool take_varint(struct base_slice *bytes, uint32_t *value_out)
-{
-    uint32_t value = 0;
-    for (unsigned shift = 0; shift < 35; shift += 7) {
-        if (bytes->size_bytes == 0) { return false; }
-        uint8_t byte = bytes->at[0];
-        bytes->at += 1;
-        bytes->size_bytes -= 1;
-        if (shift == 28 && byte > 0x0f) { return false; }
-        value |= (uint32_t)(byte & 0x7f) << shift;
-        if (byte < 0x80) {
-            *value_out = value;
-            return true;
-        }
-    }
-    return false;
-}
 
 static bool copy_list(int32_t *to, uint32_t *count_out, const int32_t *from, int32_t count)
 {
@@ -301,18 +265,16 @@ static enum base_rc apply_message(struct metadata *image, uint32_t type, const v
 
 enum base_rc controller_apply(struct metadata *image, struct base_slice value, struct base_arena *scratch)
 {
-    uint32_t frame_version;
     uint32_t type;
-    uint32_t version;
-    if (!take_varint(&value, &frame_version) || !take_varint(&value, &type) || !take_varint(&value, &version)) {
-        return BASE_BAD;
-    }
+    int16_t version;
+    struct base_slice body;
+    if (kafka_record_open(value, &type, &version, &body) != BASE_OK) { return BASE_BAD; }
     enum kafka_message kind = kafka_record_message(type);
-    if (frame_version != FRAME_VERSION || kind == KAFKA_MESSAGE_NONE || version > INT16_MAX) { return BASE_BAD; }
+    if (kind == KAFKA_MESSAGE_NONE) { return BASE_BAD; }
     size_t mark = base_arena_mark(scratch);
     void *decoded = base_arena_take(scratch, kafka_message_struct_bytes(kind));
     if (decoded == NULL) { return BASE_FULL; }
-    enum base_rc rc = kafka_decode(kind, value, (int16_t)version, scratch, decoded);
+    enum base_rc rc = kafka_decode(kind, body, version, scratch, decoded);
     if (rc == BASE_OK) { rc = apply_message(image, type, decoded); }
     base_arena_reset(scratch, mark);
     return rc == BASE_MISSING ? BASE_BAD : rc; /* of a thing that is not there: it contradicts the image */
