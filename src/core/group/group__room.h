@@ -1,7 +1,7 @@
 /* group__room.h: groups, members, offsets, rounds: what the files of this room share.
  *
  * Room    core/group, private.
- * Rule    fields under "committed" are written by group__apply.c alone; the rest is this leader's own and dies with it.
+ * Rule    fields under "committed" are written by group_record.c alone; the rest is this leader's own and dies with it.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -235,6 +235,23 @@ static inline bool group__same(struct base_slice a, struct kafka_text b)
 static inline struct kafka_text group__text(struct base_slice slice)
 {
     return slice.at == NULL ? kafka_text_null() : kafka_text_of_slice(slice);
+}
+
+/* Copies into an answer, whose room was counted before. */
+static inline struct kafka_bytes group__put_bytes(struct base_arena *arena, struct base_slice from)
+{
+    uint8_t *at = base_arena_take_bytes(arena, from.size_bytes + 1);
+    CHECK(at != NULL);
+    if (from.size_bytes > 0) { memcpy(at, from.at, from.size_bytes); }
+    return kafka_bytes_of(at, from.size_bytes);
+}
+static inline struct kafka_text group__put_words(struct base_arena *arena, struct base_slice from)
+{
+    return kafka_text_of(group__put_bytes(arena, from).at, from.size_bytes);
+}
+static inline struct kafka_text group__put_text(struct base_arena *arena, struct base_slice from) /* null as it is */
+{
+    return from.at == NULL ? kafka_text_null() : group__put_words(arena, from);
 }
 
 /* group_state.c */

@@ -24,20 +24,6 @@ void group__join_error(struct groups *groups, struct group__request *request, in
     group__answer(groups, request, response);
 }
 
-static uint8_t *copy_bytes(struct base_arena *arena, struct base_slice from)
-{
-    uint8_t *at = base_arena_take_bytes(arena, from.size_bytes + 1);
-    CHECK(at != NULL); /* counted before */
-    if (from.size_bytes > 0) { memcpy(at, from.at, from.size_bytes); }
-    return at;
-}
-
-static struct kafka_text copy_text(struct base_arena *arena, struct base_slice from)
-{
-    if (from.at == NULL) { return kafka_text_null(); }
-    return kafka_text_of(copy_bytes(arena, from), from.size_bytes);
-}
-
 static struct base_slice metadata_for(const struct group__member *member, struct base_slice protocol)
 {
     for (uint32_t i = 0; i < member->data->protocols_count; i++) {
@@ -70,9 +56,9 @@ static void fill_members(struct base_arena *arena, const struct group__group *gr
         if (!member->is_committed) { continue; }
         struct kafka_join_group_response_join_group_response_member *line = &response->members[response->members_count];
         struct base_slice metadata = metadata_for(member, group->protocol);
-        line->member_id = copy_text(arena, member->id);
-        line->group_instance_id = copy_text(arena, member->data->instance);
-        line->metadata = kafka_bytes_of(copy_bytes(arena, metadata), metadata.size_bytes);
+        line->member_id = group__put_text(arena, member->id);
+        line->group_instance_id = group__put_text(arena, member->data->instance);
+        line->metadata = group__put_bytes(arena, metadata);
         response->members_count += 1;
     }
 }
@@ -98,14 +84,14 @@ bool group__join_answer(struct groups *groups, struct group__request *request)
     CHECK(response != NULL);
     kafka_join_group_response_init(response);
     response->generation_id = group->generation;
-    response->protocol_type = copy_text(arena, group->protocol_type);
-    response->protocol_name = copy_text(arena, group->protocol);
-    response->leader = copy_text(arena, group->leader);
-    response->member_id = copy_text(arena, member->id);
+    response->protocol_type = group__put_text(arena, group->protocol_type);
+    response->protocol_name = group__put_text(arena, group->protocol);
+    response->leader = group__put_text(arena, group->leader);
+    response->member_id = group__put_text(arena, member->id);
     response->skip_assignment = request->is_replacing && has_list;
     if (request->is_replacing && !has_list && is_leader) {
         /* An old client must not take itself for the leader: it would assign without a list. */
-        response->leader = copy_text(arena, request->leader_before);
+        response->leader = group__put_text(arena, request->leader_before);
     }
     if (has_list) { fill_members(arena, group, count, response); }
     group__drop(groups, &request->leader_before);

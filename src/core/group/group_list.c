@@ -6,14 +6,6 @@
  */
 #include "group/group__room.h"
 
-static struct kafka_text copy_text(struct base_arena *arena, struct base_slice from)
-{
-    char *at = base_arena_take_bytes(arena, from.size_bytes + 1);
-    CHECK(at != NULL); /* counted before */
-    if (from.size_bytes > 0) { memcpy(at, from.at, from.size_bytes); }
-    return kafka_text_of(at, from.size_bytes);
-}
-
 /* ---- DescribeGroups ---------------------------------------------------------------------------------------------------- */
 
 struct member_words {
@@ -79,9 +71,9 @@ enum group__verdict group__decide_describe(struct groups *groups, struct group__
         return GROUP__DONE;
     }
     response->group_state = kafka_text_words(group__state_name(group));
-    response->protocol_type = copy_text(arena, group__protocol_type(group));
+    response->protocol_type = group__put_words(arena, group__protocol_type(group));
     if (group->state == GROUP__STABLE && !group->is_preparing) {
-        response->protocol_data = copy_text(arena, group->protocol);
+        response->protocol_data = group__put_words(arena, group->protocol);
     }
     for (const struct group__member *member = group__member_first(group); member != NULL;
          member = group__member_next(group, member)) {
@@ -89,16 +81,13 @@ enum group__verdict group__decide_describe(struct groups *groups, struct group__
         struct kafka_describe_groups_response_described_group_member *line =
             &response->members[response->members_count];
         struct member_words words = words_of(group, member);
-        struct base_slice instance = group__instance(member);
         response->members_count += 1;
-        line->member_id = copy_text(arena, member->id);
-        line->group_instance_id = instance.at == NULL ? kafka_text_null() : copy_text(arena, instance);
-        line->client_id = copy_text(arena, words.client_id);
-        line->client_host = copy_text(arena, words.client_host);
-        struct kafka_text metadata = copy_text(arena, words.metadata);
-        struct kafka_text assignment = copy_text(arena, member->assignment);
-        line->member_metadata = kafka_bytes_of(metadata.at, words.metadata.size_bytes);
-        line->member_assignment = kafka_bytes_of(assignment.at, member->assignment.size_bytes);
+        line->member_id = group__put_words(arena, member->id);
+        line->group_instance_id = group__put_text(arena, group__instance(member));
+        line->client_id = group__put_words(arena, words.client_id);
+        line->client_host = group__put_words(arena, words.client_host);
+        line->member_metadata = group__put_bytes(arena, words.metadata);
+        line->member_assignment = group__put_bytes(arena, member->assignment);
     }
     group__answer(groups, request, response);
     return GROUP__DONE;
@@ -162,8 +151,8 @@ enum group__verdict group__decide_list(struct groups *groups, struct group__requ
         if (!is_listed(groups, group, asked)) { continue; }
         struct kafka_list_groups_response_listed_group *line = &response->groups[response->groups_count];
         response->groups_count += 1;
-        line->group_id = copy_text(arena, group->id);
-        line->protocol_type = copy_text(arena, group__protocol_type(group));
+        line->group_id = group__put_words(arena, group->id);
+        line->protocol_type = group__put_words(arena, group__protocol_type(group));
         line->group_state = kafka_text_words(group__state_name(group));
         line->group_type = kafka_text_words("classic");
     }

@@ -322,20 +322,6 @@ void group__sync_error(struct groups *groups, struct group__request *request, in
     answer_sync(groups, request, error);
 }
 
-static uint8_t *copy_bytes(struct base_arena *arena, struct base_slice from)
-{
-    uint8_t *at = base_arena_take_bytes(arena, from.size_bytes + 1);
-    CHECK(at != NULL); /* counted before */
-    if (from.size_bytes > 0) { memcpy(at, from.at, from.size_bytes); }
-    return at;
-}
-
-static struct kafka_text copy_text(struct base_arena *arena, struct base_slice from)
-{
-    if (from.at == NULL) { return kafka_text_null(); }
-    return kafka_text_of(copy_bytes(arena, from), from.size_bytes);
-}
-
 bool group__sync_answer(struct groups *groups, struct group__request *request)
 {
     const struct group__group *group = request->group;
@@ -348,9 +334,9 @@ bool group__sync_answer(struct groups *groups, struct group__request *request)
     struct kafka_sync_group_response *response = kafka_sync_group_response_take(arena, 1);
     CHECK(response != NULL);
     kafka_sync_group_response_init(response);
-    response->protocol_type = copy_text(arena, group->protocol_type);
-    response->protocol_name = copy_text(arena, group->protocol);
-    response->assignment = kafka_bytes_of(copy_bytes(arena, member->assignment), member->assignment.size_bytes);
+    response->protocol_type = group__put_text(arena, group->protocol_type);
+    response->protocol_name = group__put_text(arena, group->protocol);
+    response->assignment = group__put_bytes(arena, member->assignment);
     group__answer(groups, request, response);
     return true;
 }

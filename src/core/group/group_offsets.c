@@ -212,19 +212,11 @@ enum group__verdict group__decide_commit(struct groups *groups, struct group__re
 typedef struct kafka_offset_fetch_response_offset_fetch_response_topics fetched_topic;
 typedef struct kafka_offset_fetch_response_offset_fetch_response_partitions fetched_partition;
 
-static struct kafka_text copy_text(struct base_arena *arena, struct base_slice from)
-{
-    char *at = base_arena_take_bytes(arena, from.size_bytes + 1);
-    CHECK(at != NULL); /* counted before */
-    if (from.size_bytes > 0) { memcpy(at, from.at, from.size_bytes); }
-    return kafka_text_of(at, from.size_bytes);
-}
-
 static void fill_offset(struct base_arena *arena, const struct group__offset *offset, fetched_partition *line)
 {
     line->committed_offset = offset == NULL ? -1 : offset->offset;
     line->committed_leader_epoch = offset == NULL ? -1 : offset->leader_epoch;
-    line->metadata = offset == NULL ? kafka_text_words("") : copy_text(arena, offset->metadata);
+    line->metadata = offset == NULL ? kafka_text_words("") : group__put_words(arena, offset->metadata);
 }
 
 static enum group__verdict fetch_named(struct groups *groups, struct group__request *request,
@@ -317,7 +309,7 @@ static enum group__verdict fetch_all(struct groups *groups, struct group__reques
         const struct metadata_topic *of = metadata_topic_by_id(groups->image, offset->part.topic);
         if (of == NULL) { continue; }
         if (of != topic) {
-            topics[response->topics_count].name = copy_text(arena, metadata_topic_name(of));
+            topics[response->topics_count].name = group__put_words(arena, metadata_topic_name(of));
             topics[response->topics_count].topic_id = of->id;
             topics[response->topics_count].partitions = lines;
             response->topics_count += 1;
