@@ -151,6 +151,14 @@ static void refuse_later(struct groups *groups, struct group__request *request, 
     base_list_push_back(&groups->refused, &request->link);
 }
 
+static void refuse_parked(struct groups *groups, struct group__member *member)
+{
+    if (member->join != NULL) { refuse_later(groups, member->join, KAFKA_ERROR_NOT_COORDINATOR); }
+    if (member->sync != NULL) { refuse_later(groups, member->sync, KAFKA_ERROR_NOT_COORDINATOR); }
+    member->join = NULL;
+    member->sync = NULL;
+}
+
 /* ---- timers --------------------------------------------------------------------------------------------------------- */
 
 void group__due(struct groups *groups, struct group__group *group)
@@ -535,10 +543,7 @@ static bool poll_drain(struct groups *groups)
          i++, groups->drain_cursor++) {
         if (!base_pool_is_taken(&groups->members, groups->drain_cursor)) { continue; }
         struct group__member *member = base_pool_at(&groups->members, groups->drain_cursor);
-        if (member->join != NULL) { refuse_later(groups, member->join, KAFKA_ERROR_NOT_COORDINATOR); }
-        if (member->sync != NULL) { refuse_later(groups, member->sync, KAFKA_ERROR_NOT_COORDINATOR); }
-        member->join = NULL;
-        member->sync = NULL;
+        refuse_parked(groups, member);
     }
     return true;
 }
@@ -652,10 +657,7 @@ void group_failed(struct groups *groups, uint32_t log_index)
         if (member->group->log != log_index) { continue; }
         if (base_heap_holds(&member->session)) { base_heap_remove(&groups->sessions, &member->session); }
         group__stop_timer(groups, member->group);
-        if (member->join != NULL) { refuse_later(groups, member->join, KAFKA_ERROR_NOT_COORDINATOR); }
-        if (member->sync != NULL) { refuse_later(groups, member->sync, KAFKA_ERROR_NOT_COORDINATOR); }
-        member->join = NULL;
-        member->sync = NULL;
+        refuse_parked(groups, member);
     }
 }
 
