@@ -109,11 +109,26 @@ static bool has_protocol(const struct group__member *member, struct base_slice n
     return false;
 }
 
-static bool have_all_protocol(const struct group__group *group, struct base_slice name)
+/* A member that a new generation would have: it has joined, or is static. */
+static bool stays(const struct group__member *member)
+{
+    if (!group__counts(member)) { return false; }
+    return member->join != NULL || group__instance(member).at != NULL;
+}
+
+/* Of the members as they are, or of those that a new generation would have. */
+enum electorate { ALL_MEMBERS, STAYING_MEMBERS };
+
+static bool may_vote(const struct group__member *member, enum electorate who)
+{
+    return who == ALL_MEMBERS ? group__counts(member) : stays(member);
+}
+
+static bool have_voters(const struct group__group *group, enum electorate who, struct base_slice name)
 {
     for (const struct group__member *member = group__member_first(group); member != NULL;
          member = group__member_next(group, member)) {
-        if (group__counts(member) && !has_protocol(member, name)) { return false; }
+        if (may_vote(member, who) && !has_protocol(member, name)) { return false; }
     }
     return true;
 }
@@ -125,7 +140,7 @@ static bool is_supported(const struct group__group *group, const struct kafka_jo
     struct base_slice type = group__protocol_type(group);
     if (type.at == NULL || !group__same(type, asked->protocol_type)) { return false; }
     for (int32_t i = 0; i < asked->protocols_count; i++) {
-        if (have_all_protocol(group, kafka_text_slice(asked->protocols[i].name))) { return true; }
+        if (have_voters(group, ALL_MEMBERS, kafka_text_slice(asked->protocols[i].name))) { return true; }
     }
     return false;
 }
@@ -265,30 +280,6 @@ static enum group__verdict join_dynamic(struct groups *groups, struct group__gro
 }
 
 /* ---- the protocol -------------------------------------------------------------------------------------------------------- */
-
-/* A member that a new generation would have: it has joined, or is static. */
-static bool stays(const struct group__member *member)
-{
-    if (!group__counts(member)) { return false; }
-    return member->join != NULL || group__instance(member).at != NULL;
-}
-
-/* Of the members as they are, or of those that a new generation would have. */
-enum electorate { ALL_MEMBERS, STAYING_MEMBERS };
-
-static bool may_vote(const struct group__member *member, enum electorate who)
-{
-    return who == ALL_MEMBERS ? group__counts(member) : stays(member);
-}
-
-static bool have_voters(const struct group__group *group, enum electorate who, struct base_slice name)
-{
-    for (const struct group__member *member = group__member_first(group); member != NULL;
-         member = group__member_next(group, member)) {
-        if (may_vote(member, who) && !has_protocol(member, name)) { return false; }
-    }
-    return true;
-}
 
 /* Each votes for the first of its protocols that all of them have; most votes win. at == NULL: none. */
 static struct base_slice select_protocol(const struct group__group *group, enum electorate who)
