@@ -307,8 +307,11 @@ struct group__round group__mark(const struct group__log *log);
 void group__rollback(struct groups *groups, struct group__log *log, struct group__round mark);
 void group__reserve(struct groups *groups, struct group__log *log, uint32_t group_count, uint32_t members,
                     uint32_t offsets, size_t bytes);
+struct kafka_group_record group__record_of(const struct group__group *group); /* as it is committed */
 void group__propose_group(struct groups *groups, struct group__log *log, const struct group__group *group,
                           const struct kafka_group_record *value);
+void group__propose_group_gone(struct groups *groups, struct group__log *log,
+                               struct group__group *group); /* and touches it */
 void group__propose_member(struct groups *groups, struct group__log *log, const struct group__member *member,
                            struct base_slice id, struct base_slice assignment);
 void group__propose_member_gone(struct groups *groups, struct group__log *log, struct group__member *member);
@@ -361,10 +364,13 @@ enum group__verdict group__decide_sync(struct groups *groups, struct group__requ
 enum group__verdict group__decide_heartbeat(struct groups *groups, struct group__request *request);
 enum group__verdict group__decide_leave(struct groups *groups, struct group__request *request);
 bool group__sync_answer(struct groups *groups, struct group__request *request);
+void group__heartbeat_answer(struct groups *groups, struct group__request *request, int16_t error);
 void group__sync_error(struct groups *groups, struct group__request *request, int16_t error);
 
 /* group_offsets.c */
 enum group__verdict group__decide_commit(struct groups *groups, struct group__request *request);
+bool group__commit_error(struct groups *groups, struct group__request *request,
+                         int16_t error); /* false: no memory now */
 enum group__verdict group__decide_fetch(struct groups *groups, struct group__request *request);
 enum group__verdict group__decide_offset_delete(struct groups *groups, struct group__request *request);
 bool group__is_subscribed(struct groups *groups, const struct group__group *group, struct base_slice topic);

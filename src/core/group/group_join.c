@@ -330,13 +330,8 @@ static bool replace(struct groups *groups, struct group__group *group, struct gr
     if (!may_be) { return false; }
     bool leads = base_slice_equal(group->leader, old->id);
     group__propose_member_gone(groups, log, old);
-    struct kafka_group_record record;
-    kafka_group_record_init(&record);
-    record.protocol_type = group__text(group->protocol_type);
-    record.protocol_name = group__text(group->protocol);
-    record.leader = leads ? kafka_text_of_slice(id) : group__text(group->leader);
-    record.generation = group->generation;
-    record.state = GROUP__STABLE;
+    struct kafka_group_record record = group__record_of(group);
+    if (leads) { record.leader = kafka_text_of_slice(id); }
     record.state_timestamp_ms = groups->wall_ms;
     group__propose_group(groups, log, group, &record);
     *verdict_out = GROUP__FULL;

@@ -176,52 +176,13 @@ enum group__verdict group__decide_delete(struct groups *groups, struct group__re
         group__answer(groups, request, response);
         return GROUP__DONE;
     }
-    struct kafka_group_gone_record record;
-    kafka_group_gone_record_init(&record);
-    record.group_id = kafka_text_of_slice(group->id);
-    group__propose(groups, log, KAFKA_MESSAGE_GROUP_GONE_RECORD, &record);
+    group__propose_group_gone(groups, log, group);
     if (log->round.is_full) { return GROUP__FULL; }
-    group->is_touched = true;
-    group__change(groups, group);
     group__answer_landed(groups, request, response);
     return GROUP__DONE;
 }
 
 /* ---- refusals -------------------------------------------------------------------------------------------------------------- */
-
-static bool refuse_commit(struct groups *groups, struct group__request *request, int16_t error)
-{
-    const struct kafka_offset_commit_request *asked = request->ask.request;
-    size_t bytes = sizeof(struct kafka_offset_commit_response) + 128;
-    for (int32_t i = 0; i < asked->topics_count; i++) {
-        bytes += sizeof(struct kafka_offset_commit_response_offset_commit_response_topic) + 32 +
-                 (size_t)base_max_i64(asked->topics[i].partitions_count, 0) *
-                     sizeof(struct kafka_offset_commit_response_offset_commit_response_partition);
-    }
-    struct base_arena of_block;
-    struct base_arena *arena = group__answer_arena(groups, request, bytes, &of_block);
-    if (arena == NULL) { return false; }
-    struct kafka_offset_commit_response *response = kafka_offset_commit_response_take(arena, 1);
-    CHECK(response != NULL);
-    response->topics = kafka_offset_commit_response_offset_commit_response_topic_take(arena, asked->topics_count);
-    CHECK(response->topics != NULL);
-    response->topics_count = asked->topics_count;
-    for (int32_t i = 0; i < asked->topics_count; i++) {
-        int32_t count = asked->topics[i].partitions_count;
-        response->topics[i].name = asked->topics[i].name;
-        response->topics[i].topic_id = asked->topics[i].topic_id;
-        response->topics[i].partitions =
-            kafka_offset_commit_response_offset_commit_response_partition_take(arena, count);
-        CHECK(response->topics[i].partitions != NULL);
-        response->topics[i].partitions_count = count;
-        for (int32_t k = 0; k < count; k++) {
-            response->topics[i].partitions[k].partition_index = asked->topics[i].partitions[k].partition_index;
-            response->topics[i].partitions[k].error_code = error;
-        }
-    }
-    group__answer(groups, request, response);
-    return true;
-}
 
 bool group__refuse(struct groups *groups, struct group__request *request, int16_t error)
 {
@@ -229,15 +190,12 @@ bool group__refuse(struct groups *groups, struct group__request *request, int16_
     switch (request->ask.kind) {
     case GROUP_JOIN: group__join_error(groups, request, error, true); return true;
     case GROUP_SYNC: group__sync_error(groups, request, error); return true;
-    case GROUP_COMMIT: return refuse_commit(groups, request, error);
-    case GROUP_HEARTBEAT: {
-        struct kafka_heartbeat_response *response = kafka_heartbeat_response_take(arena, 1);
-        CHECK(response != NULL);
+    case GROUP_COMMIT: return group__commit_error(groups, request, error);
+    case GROUP_HEARTBEAT:
         /* While its group is being loaded a member need not know. */
-        response->error_code = error == KAFKA_ERROR_COORDINATOR_LOAD_IN_PROGRESS ? KAFKA_ERROR_NONE : error;
-        group__answer(groups, request, response);
+        group__heartbeat_answer(groups, request,
+                                error == KAFKA_ERROR_COORDINATOR_LOAD_IN_PROGRESS ? KAFKA_ERROR_NONE : error);
         return true;
-    }
     case GROUP_LEAVE: {
         struct kafka_leave_group_response *response = kafka_leave_group_response_take(arena, 1);
         CHECK(response != NULL);

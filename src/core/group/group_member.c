@@ -308,18 +308,13 @@ enum group__verdict group__decide_expired(struct groups *groups, struct group__g
 
 /* ---- SyncGroup ----------------------------------------------------------------------------------------------------------- */
 
-static void answer_sync(struct groups *groups, struct group__request *request, int16_t error)
+void group__sync_error(struct groups *groups, struct group__request *request, int16_t error)
 {
     struct kafka_sync_group_response *response = kafka_sync_group_response_take(request->ask.arena, 1);
     CHECK(response != NULL); /* GROUP_ANSWER_BYTES */
     kafka_sync_group_response_init(response);
     response->error_code = error;
     group__answer(groups, request, response);
-}
-
-void group__sync_error(struct groups *groups, struct group__request *request, int16_t error)
-{
-    answer_sync(groups, request, error);
 }
 
 bool group__sync_answer(struct groups *groups, struct group__request *request)
@@ -384,14 +379,8 @@ static enum group__verdict decide_assignment(struct groups *groups, struct group
         bytes += group__bytes_rounded(assignment.size_bytes) + group__bytes_rounded(group__data_bytes(member->data));
         group__propose_member(groups, log, member, member->id, assignment);
     }
-    struct kafka_group_record record;
-    kafka_group_record_init(&record);
-    record.protocol_type = group__text(group->protocol_type);
-    record.protocol_name = group__text(group->protocol);
-    record.leader = group__text(group->leader);
-    record.generation = group->generation;
+    struct kafka_group_record record = group__record_of(group);
     record.state = GROUP__STABLE;
-    record.needs_rebalance = group->needs_rebalance;
     record.state_timestamp_ms = groups->wall_ms;
     group__propose_group(groups, log, group, &record);
     if (log->round.is_full) { return GROUP__FULL; }
@@ -407,7 +396,7 @@ enum group__verdict group__decide_sync(struct groups *groups, struct group__requ
 {
     const struct kafka_sync_group_request *asked = request->ask.request;
     if (request->ask.group_id.size_bytes == 0) {
-        answer_sync(groups, request, KAFKA_ERROR_INVALID_GROUP_ID);
+        group__sync_error(groups, request, KAFKA_ERROR_INVALID_GROUP_ID);
         return GROUP__DONE;
     }
     struct group__group *group = group__find(groups, request->ask.group_id);
@@ -415,7 +404,7 @@ enum group__verdict group__decide_sync(struct groups *groups, struct group__requ
     struct group__member *member = NULL;
     int16_t error = sync_error(groups, group, asked, &member);
     if (error != KAFKA_ERROR_NONE) {
-        answer_sync(groups, request, error);
+        group__sync_error(groups, request, error);
         return GROUP__DONE;
     }
     if (group->state == GROUP__STABLE) {
@@ -430,7 +419,7 @@ enum group__verdict group__decide_sync(struct groups *groups, struct group__requ
         enum group__verdict verdict = decide_assignment(groups, group, asked);
         if (verdict == GROUP__STARVED) { /* no room in the state: the leader may try again */
             group__rollback(groups, log, mark);
-            answer_sync(groups, request, KAFKA_ERROR_COORDINATOR_NOT_AVAILABLE);
+            group__sync_error(groups, request, KAFKA_ERROR_COORDINATOR_NOT_AVAILABLE);
             return GROUP__DONE;
         }
         if (verdict != GROUP__DONE) { return verdict; }
@@ -443,7 +432,7 @@ enum group__verdict group__decide_sync(struct groups *groups, struct group__requ
 
 /* ---- Heartbeat ------------------------------------------------------------------------------------------------------------- */
 
-static void answer_heartbeat(struct groups *groups, struct group__request *request, int16_t error)
+void group__heartbeat_answer(struct groups *groups, struct group__request *request, int16_t error)
 {
     struct kafka_heartbeat_response *response = kafka_heartbeat_response_take(request->ask.arena, 1);
     CHECK(response != NULL); /* GROUP_ANSWER_BYTES */
@@ -472,7 +461,7 @@ enum group__verdict group__decide_heartbeat(struct groups *groups, struct group_
         if (member->is_committed) { group__set_session(groups, member, member->session_ms); }
         if (group->is_preparing) { error = KAFKA_ERROR_REBALANCE_IN_PROGRESS; }
     }
-    answer_heartbeat(groups, request, error);
+    group__heartbeat_answer(groups, request, error);
     return GROUP__DONE;
 }
 

@@ -103,6 +103,35 @@ static size_t commit_answer_bytes(const struct kafka_offset_commit_request *aske
     return bytes;
 }
 
+/* The same of every partition. */
+bool group__commit_error(struct groups *groups, struct group__request *request, int16_t error)
+{
+    const struct kafka_offset_commit_request *asked = request->ask.request;
+    struct base_arena of_block;
+    struct base_arena *arena = group__answer_arena(groups, request, commit_answer_bytes(asked), &of_block);
+    if (arena == NULL) { return false; }
+    struct kafka_offset_commit_response *response = kafka_offset_commit_response_take(arena, 1);
+    CHECK(response != NULL);
+    response->topics = kafka_offset_commit_response_offset_commit_response_topic_take(arena, asked->topics_count);
+    CHECK(response->topics != NULL);
+    response->topics_count = asked->topics_count;
+    for (int32_t i = 0; i < asked->topics_count; i++) {
+        int32_t count = asked->topics[i].partitions_count;
+        response->topics[i].name = asked->topics[i].name;
+        response->topics[i].topic_id = asked->topics[i].topic_id;
+        response->topics[i].partitions =
+            kafka_offset_commit_response_offset_commit_response_partition_take(arena, count);
+        CHECK(response->topics[i].partitions != NULL);
+        response->topics[i].partitions_count = count;
+        for (int32_t k = 0; k < count; k++) {
+            response->topics[i].partitions[k].partition_index = asked->topics[i].partitions[k].partition_index;
+            response->topics[i].partitions[k].error_code = error;
+        }
+    }
+    group__answer(groups, request, response);
+    return true;
+}
+
 /* One partition of a commit: its record, or why there is none. */
 static int16_t commit_one(struct groups *groups, struct group__log *log, const struct group__request *request,
                           const struct metadata_topic *topic,
@@ -426,14 +455,7 @@ static void sweep_group(struct groups *groups, struct group__log *log, struct gr
     bool is_idle = group->is_committed && group__is_empty(group) && !group->is_touched &&
                    base_list_is_empty(&group->members) && base_list_is_empty(&group->offsets) &&
                    !base_link_is_on(&group->changed);
-    if (!is_idle) { return; }
-    struct kafka_group_gone_record record;
-    kafka_group_gone_record_init(&record);
-    record.group_id = kafka_text_of_slice(group->id);
-    group__propose(groups, log, KAFKA_MESSAGE_GROUP_GONE_RECORD, &record);
-    if (log->round.is_full) { return; }
-    group->is_touched = true;
-    group__change(groups, group);
+    if (is_idle) { group__propose_group_gone(groups, log, group); }
 }
 
 /* Offsets by slot, then groups by slot. */

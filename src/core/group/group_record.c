@@ -65,12 +65,37 @@ void group__reserve(struct groups *groups, struct group__log *log, uint32_t grou
     groups->reserved_bytes += bytes;
 }
 
+struct kafka_group_record group__record_of(const struct group__group *group)
+{
+    struct kafka_group_record record;
+    kafka_group_record_init(&record);
+    record.protocol_type = group__text(group->protocol_type);
+    record.protocol_name = group__text(group->protocol);
+    record.leader = group__text(group->leader);
+    record.generation = group->generation;
+    record.state = (int8_t)group->state;
+    record.needs_rebalance = group->needs_rebalance;
+    record.state_timestamp_ms = group->state_ms;
+    return record;
+}
+
 void group__propose_group(struct groups *groups, struct group__log *log, const struct group__group *group,
                           const struct kafka_group_record *value)
 {
     struct kafka_group_record message = *value;
     message.group_id = kafka_text_of_slice(group->id);
     group__propose(groups, log, KAFKA_MESSAGE_GROUP_RECORD, &message);
+}
+
+void group__propose_group_gone(struct groups *groups, struct group__log *log, struct group__group *group)
+{
+    struct kafka_group_gone_record message;
+    kafka_group_gone_record_init(&message);
+    message.group_id = kafka_text_of_slice(group->id);
+    group__propose(groups, log, KAFKA_MESSAGE_GROUP_GONE_RECORD, &message);
+    if (log->round.is_full) { return; }
+    group->is_touched = true;
+    group__change(groups, group);
 }
 
 /* The member as it has joined, or else as it is committed, under `id` and with `assignment`. */
@@ -328,20 +353,6 @@ enum base_rc group_apply(struct groups *groups, uint32_t log, struct base_slice 
 
 /* ---- the state as records ------------------------------------------------------------------------------------------- */
 
-static void propose_committed_group(struct groups *groups, struct group__log *log, const struct group__group *group)
-{
-    struct kafka_group_record message;
-    kafka_group_record_init(&message);
-    message.protocol_type = group__text(group->protocol_type);
-    message.protocol_name = group__text(group->protocol);
-    message.leader = group__text(group->leader);
-    message.generation = group->generation;
-    message.state = (int8_t)group->state;
-    message.needs_rebalance = group->needs_rebalance;
-    message.state_timestamp_ms = group->state_ms;
-    group__propose_group(groups, log, group, &message);
-}
-
 /* What is committed, whatever this member asks for meanwhile. */
 static void propose_committed_member(struct groups *groups, struct group__log *log, const struct group__member *member)
 {
@@ -373,7 +384,10 @@ bool group__snapshot_next(struct groups *groups, uint32_t log_index)
         const struct group__offset *offset = slot;
         switch (log->snapshot_stage) {
         case 0:
-            if (is_of(group, log_index)) { propose_committed_group(groups, log, group); }
+            if (is_of(group, log_index)) {
+                struct kafka_group_record record = group__record_of(group);
+                group__propose_group(groups, log, group, &record);
+            }
             break;
         case 1:
             if (member->is_committed && is_of(member->group, log_index)) {
