@@ -309,6 +309,7 @@ static bool stop_broker(struct run *run)
 static void judge(struct run *run)
 {
     judge_history(&run->history, &run->report);
+    run__judge_files(run);
     (void)is_broken(run); /* keeps what was found */
 }
 

@@ -53,6 +53,8 @@ void check_stream_deleting(struct check_stream *stream, struct base_uuid topic);
 
 /* How far that file was written to since the node started; 0: not at all. */
 uint64_t check_stream_written(const struct check_stream *stream, const char *path);
+/* That file was opened since the last crash. */
+bool check_stream_opened(const struct check_stream *stream, const char *path);
 
 /* Bits of the disk have flipped: logs may be damaged from now on. */
 void check_stream_rotten(struct check_stream *stream);

@@ -14,7 +14,8 @@
 struct stream_path { /* one file, whatever name it has */
     char *name;      /* NULL: unlinked */
     bool is_journal;
-    uint64_t written_end; /* in this life */
+    bool is_opened;       /* in this life */
+    uint64_t written_end; /* as above */
     int64_t asked_end;    /* of a segment: past the last batch that was ever written to it */
 };
 

@@ -73,6 +73,12 @@ uint64_t check_stream_written(const struct check_stream *stream, const char *pat
     return at == UINT32_MAX ? 0 : stream->paths[at].written_end;
 }
 
+bool check_stream_opened(const struct check_stream *stream, const char *path)
+{
+    uint32_t at = find_path(stream, base_slice_text(path));
+    return at != UINT32_MAX && stream->paths[at].is_opened;
+}
+
 static char *copy_name(struct base_slice name)
 {
     char *copy = malloc(name.size_bytes + 1);
@@ -103,9 +109,10 @@ static uint32_t need_path(struct check_stream *stream, struct base_slice name)
 
 static void opened(struct check_stream *stream, const struct port_effect *effect)
 {
+    uint32_t path = need_path(stream, effect->path);
+    stream->paths[path].is_opened = true;
     stream->opens = stream__grow(stream->opens, stream->open_count, &stream->open_room, sizeof *stream->opens);
-    stream->opens[stream->open_count++] =
-        (struct stream_open){.id = effect->file, .path = need_path(stream, effect->path), .is_used = true};
+    stream->opens[stream->open_count++] = (struct stream_open){.id = effect->file, .path = path, .is_used = true};
 }
 
 static uint32_t path_of(const struct check_stream *stream, struct port_file id)
@@ -409,7 +416,10 @@ void stream__disk_crash(struct check_stream *stream, enum check_crash crash)
     stream->open_count = 0;
     stream->sync_count = 0;
     if (crash != CHECK_STOPPED) {
-        for (uint32_t i = 0; i < stream->path_count; i++) { stream->paths[i].written_end = 0; }
+        for (uint32_t i = 0; i < stream->path_count; i++) {
+            stream->paths[i].written_end = 0;
+            stream->paths[i].is_opened = false;
+        }
     }
     if (crash == CHECK_POWER) {
         for (uint32_t i = 0; i < stream->group_count; i++) {

@@ -1,5 +1,5 @@
 /* run_plant_test.c: what watches a whole run meets what it is there for: a node that sleeps, a broker that is restless, that asks
- * what it may not, that leaves things open or fails a CHECK; and tells it by the invariant's id.
+ * what it may not, that leaves things open, spoils its files or fails a CHECK; and tells it by the invariant's id.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -131,6 +131,31 @@ static void asking_for_what_is_not_open(void *machine, const struct port_event *
     port_emit(out, PORT_SYNC, token)->file = (struct port_file){.slot = 4000, .generation = 1};
 }
 
+/* What it writes into an index is not what it meant to. Lookups don't mind: an entry is not believed before it is proved. */
+static void spoiling_its_indexes(void *machine, const struct port_event *event, struct port_out *out)
+{
+    static struct {
+        bool is_index;
+        struct port_piece piece;
+    } files[WORLD_SHARDS_MAX][256]; /* by slot */
+    static const uint8_t bytes[64 << 10] = {1};
+    broker_step(machine, event, out);
+    for (uint32_t i = 0; i < out->effect_count; i++) {
+        struct port_effect *effect = &out->effects[i];
+        uint32_t shard = effect->file.shard, slot = effect->file.slot;
+        if (effect->kind != PORT_OPEN && effect->kind != PORT_WRITE) { continue; }
+        CHECK(shard < WORLD_SHARDS_MAX && slot < BASE_ARRAY_COUNT(files[0]));
+        if (effect->kind == PORT_OPEN) {
+            files[shard][slot].is_index = memmem(effect->path.at, effect->path.size_bytes, ".index", 6) != NULL;
+        } else if (files[shard][slot].is_index) {
+            CHECK(effect->piece_count == 1 && effect->pieces[0].size_bytes <= sizeof bytes);
+            files[shard][slot].piece =
+                (struct port_piece){.kind = PORT_MEMORY, .at = bytes, .size_bytes = effect->pieces[0].size_bytes};
+            effect->pieces = &files[shard][slot].piece;
+        }
+    }
+}
+
 static void failing_a_check(void *machine, const struct port_event *event, struct port_out *out)
 {
     broker_step(machine, event, out);
@@ -149,6 +174,7 @@ static void a_broker_with_a_mistake_is_told(void **state)
         {looping, "I21", "alarms and nothing else"},
         {restless, "I21", "events in 3 s while a fetch was parked"},
         {asking_for_what_is_not_open, "I24", "names file 4000.1, which is not open"},
+        {spoiling_its_indexes, "I15", ".index"},
         {failing_a_check, "CHECK", "event->kind != PORT_EVENT_STOP"},
     };
     for (size_t i = 0; i < BASE_ARRAY_COUNT(rows); i++) {
