@@ -82,19 +82,18 @@ static void set_disk_errors(struct log_run *run, struct world_knobs *knobs)
 static void draw_shape(struct log_run *run, struct world_knobs *knobs)
 {
     const struct run_config *config = run->config;
-    run->shape = (struct log_shape){
-        .shards = draw(run, 1, 3),
-        .step_max = base_prng_chance(&run->prng, 1, 6) ? 1 : draw(run, 4, 64),
-        .pairs = draw(run, 1, LOG_PAIRS_MAX),
-        .load_ms = draw(run, 3000, 6000),
-        .crashes = draw(run, 2, 7),
-        .segment_bytes = draw(run, 4, 60) * 1024,
-        .journal_bytes = draw(run, 8, 20) * (64 << 10),
-        .io_errors = base_prng_chance(&run->prng, 1, 5) ? 1 : 0,
-        .sync_errors = base_prng_chance(&run->prng, 1, 4) ? 1 : 0,
-        .value_bytes_max = base_prng_chance(&run->prng, 1, 3) ? 9000 : draw(run, 60, 2500),
-        .pause_max_us = draw(run, 2000, 12000),
-    };
+    struct log_shape *shape = &run->shape; /* one draw after another: initializers have no order */
+    shape->shards = draw(run, 1, 3);
+    shape->step_max = base_prng_chance(&run->prng, 1, 6) ? 1 : draw(run, 4, 64);
+    shape->pairs = draw(run, 1, LOG_PAIRS_MAX);
+    shape->load_ms = draw(run, 3000, 6000);
+    shape->crashes = draw(run, 2, 7);
+    shape->segment_bytes = draw(run, 4, 60) * 1024;
+    shape->journal_bytes = draw(run, 8, 20) * (64 << 10);
+    shape->io_errors = base_prng_chance(&run->prng, 1, 5) ? 1 : 0;
+    shape->sync_errors = base_prng_chance(&run->prng, 1, 4) ? 1 : 0;
+    shape->value_bytes_max = base_prng_chance(&run->prng, 1, 3) ? 9000 : draw(run, 60, 2500);
+    shape->pause_max_us = draw(run, 2000, 12000);
     world_knobs_swarm(knobs, config->seed);
     knobs->restart_delay_max_ns = 200 * WORLD_MS;
     for (uint32_t i = 0; i < config->set_count; i++) {

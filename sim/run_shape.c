@@ -101,32 +101,31 @@ static int64_t draw_full_disks(uint64_t seed)
 void run__shape_draw(struct run *run, struct world_knobs *knobs)
 {
     const struct run_config *config = run->config;
-    run->shape = (struct run_shape){
-        .shards = draw(run, 1, 3),
-        .step_max = base_prng_chance(&run->prng, 1, 10) ? 1 : draw(run, 4, 64),
-        .topics = draw(run, 2, 5),
-        .partitions_max = draw(run, 1, 4),
-        .producers = draw(run, 3, 5),
-        .consumers = draw(run, 1, 3),
-        .rudes = draw(run, 0, 1),
-        .records = draw(run, 900, 1300),
-        .value_bytes_max = base_prng_chance(&run->prng, 1, 2) ? 3000 : draw(run, 6000, 20000),
-        .pause_max_ms = draw(run, 50, 200),
-        .crashes = draw(run, 3, 6),
-        .load_ms = draw(run, 5000, 9000),
-        .segment_bytes = base_prng_chance(&run->prng, 1, 2) ? 0 : draw(run, 14, 64) * 1024,
-        .journal_bytes = draw(run, 8, 16) * (64 << 10),
-        .state_crashes = draw(run, 1, 4),
-        .sync_errors = base_prng_chance(&run->prng, 1, 5) ? 1 : 0,
-        .retention = -1, /* as drawn */
-        .full_disks = draw_full_disks(config->seed),
-        .io_errors = base_prng_chance(&run->prng, 1, 3) ? 1 : 0,
-        .clean_stop = draw(run, 0, 1),
-        .refusals = base_prng_chance(&run->prng, 1, 4) ? 1 : 0,
-        .region_mb = base_prng_chance(&run->prng, 1, 3) ? draw(run, NODE_REGION_MB_MIN, 30) : NODE_REGION_MB_MAX,
-        .rots = base_prng_chance(&run->prng, 1, 5) ? draw(run, 1, 6) : 0,
-        .admin_operations = 30,
-    };
+    struct run_shape *shape = &run->shape; /* one draw after another: initializers have no order */
+    shape->shards = draw(run, 1, 3);
+    shape->step_max = base_prng_chance(&run->prng, 1, 10) ? 1 : draw(run, 4, 64);
+    shape->topics = draw(run, 2, 5);
+    shape->partitions_max = draw(run, 1, 4);
+    shape->producers = draw(run, 3, 5);
+    shape->consumers = draw(run, 1, 3);
+    shape->rudes = draw(run, 0, 1);
+    shape->records = draw(run, 900, 1300);
+    shape->value_bytes_max = base_prng_chance(&run->prng, 1, 2) ? 3000 : draw(run, 6000, 20000);
+    shape->pause_max_ms = draw(run, 50, 200);
+    shape->crashes = draw(run, 3, 6);
+    shape->load_ms = draw(run, 5000, 9000);
+    shape->segment_bytes = base_prng_chance(&run->prng, 1, 2) ? 0 : draw(run, 14, 64) * 1024;
+    shape->journal_bytes = draw(run, 8, 16) * (64 << 10);
+    shape->io_errors = base_prng_chance(&run->prng, 1, 3) ? 1 : 0;
+    shape->clean_stop = draw(run, 0, 1);
+    shape->state_crashes = draw(run, 1, 4);
+    shape->sync_errors = base_prng_chance(&run->prng, 1, 5) ? 1 : 0;
+    shape->full_disks = draw_full_disks(config->seed);
+    shape->retention = -1; /* as drawn */
+    shape->refusals = base_prng_chance(&run->prng, 1, 4) ? 1 : 0;
+    shape->region_mb = base_prng_chance(&run->prng, 1, 3) ? draw(run, NODE_REGION_MB_MIN, 30) : NODE_REGION_MB_MAX;
+    shape->rots = base_prng_chance(&run->prng, 1, 5) ? draw(run, 1, 6) : 0;
+    shape->admin_operations = 30;
     world_knobs_swarm(knobs, config->seed);
     knobs->restart_delay_max_ns = 400 * WORLD_MS;
     if (base_prng_chance(&run->prng, 1, 6)) { knobs->handles_max = (uint32_t)draw(run, 30, 60); }
