@@ -174,27 +174,31 @@ bool actor__ask_offsets(struct actor *actor, uint32_t topic, int32_t partition, 
     return ask(actor, &op, KAFKA_API_LIST_OFFSETS, &request);
 }
 
+/* Of a topic, and nothing is kept of it but which call it was. */
+static bool ask_call(struct actor *actor, uint32_t topic, int16_t api_key, const void *request)
+{
+    struct history_op op = op_of(actor, HISTORY_CALL, topic);
+    op.count = api_key;
+    return ask(actor, &op, api_key, request);
+}
+
 static bool ask_configs(struct actor *actor, uint32_t at)
 {
-    struct history_op op = op_of(actor, HISTORY_CALL, at);
-    op.count = KAFKA_API_DESCRIBE_CONFIGS;
     struct kafka_describe_configs_request_describe_configs_resource wanted;
     kafka_describe_configs_request_describe_configs_resource_init(&wanted);
     wanted.resource_type = 2; /* a topic */
-    wanted.resource_name = kafka_text_words(op.topic);
+    wanted.resource_name = kafka_text_words(actor->spec->cast->topics[at].name);
     wanted.configuration_keys_count = -1;
     struct kafka_describe_configs_request request;
     kafka_describe_configs_request_init(&request);
     request.resources = &wanted;
     request.resources_count = 1;
-    return ask(actor, &op, KAFKA_API_DESCRIBE_CONFIGS, &request);
+    return ask_call(actor, at, KAFKA_API_DESCRIBE_CONFIGS, &request);
 }
 
 /* A change that nothing of what is judged depends on: it goes the way of all changes. */
 static bool ask_alter(struct actor *actor, uint32_t at)
 {
-    struct history_op op = op_of(actor, HISTORY_CALL, at);
-    op.count = KAFKA_API_INCREMENTAL_ALTER_CONFIGS;
     struct kafka_incremental_alter_configs_request_alterable_config config;
     kafka_incremental_alter_configs_request_alterable_config_init(&config);
     bool is_removal = actor__below(actor, 2) == 0;
@@ -204,52 +208,46 @@ static bool ask_alter(struct actor *actor, uint32_t at)
     struct kafka_incremental_alter_configs_request_alter_configs_resource wanted;
     kafka_incremental_alter_configs_request_alter_configs_resource_init(&wanted);
     wanted.resource_type = 2; /* a topic */
-    wanted.resource_name = kafka_text_words(op.topic);
+    wanted.resource_name = kafka_text_words(actor->spec->cast->topics[at].name);
     wanted.configs = &config;
     wanted.configs_count = 1;
     struct kafka_incremental_alter_configs_request request;
     kafka_incremental_alter_configs_request_init(&request);
     request.resources = &wanted;
     request.resources_count = 1;
-    return ask(actor, &op, KAFKA_API_INCREMENTAL_ALTER_CONFIGS, &request);
+    return ask_call(actor, at, KAFKA_API_INCREMENTAL_ALTER_CONFIGS, &request);
 }
 
 static bool ask_sizes(struct actor *actor, uint32_t at)
 {
-    struct history_op op = op_of(actor, HISTORY_CALL, at);
-    op.count = KAFKA_API_DESCRIBE_LOG_DIRS;
     struct kafka_describe_log_dirs_request request;
     kafka_describe_log_dirs_request_init(&request);
     request.topics_count = -1; /* all */
-    return ask(actor, &op, KAFKA_API_DESCRIBE_LOG_DIRS, &request);
+    return ask_call(actor, at, KAFKA_API_DESCRIBE_LOG_DIRS, &request);
 }
 
 static bool ask_producers(struct actor *actor, uint32_t at)
 {
-    struct history_op op = op_of(actor, HISTORY_CALL, at);
-    op.count = KAFKA_API_DESCRIBE_PRODUCERS;
     int32_t index = 0;
     struct kafka_describe_producers_request_topic_request wanted;
     kafka_describe_producers_request_topic_request_init(&wanted);
-    wanted.name = kafka_text_words(op.topic);
+    wanted.name = kafka_text_words(actor->spec->cast->topics[at].name);
     wanted.partition_indexes = &index;
     wanted.partition_indexes_count = 1;
     struct kafka_describe_producers_request request;
     kafka_describe_producers_request_init(&request);
     request.topics = &wanted;
     request.topics_count = 1;
-    return ask(actor, &op, KAFKA_API_DESCRIBE_PRODUCERS, &request);
+    return ask_call(actor, at, KAFKA_API_DESCRIBE_PRODUCERS, &request);
 }
 
 static bool ask_epoch(struct actor *actor, uint32_t at)
 {
-    struct history_op op = op_of(actor, HISTORY_CALL, at);
-    op.count = KAFKA_API_OFFSET_FOR_LEADER_EPOCH;
     struct kafka_offset_for_leader_epoch_request_offset_for_leader_partition partition;
     kafka_offset_for_leader_epoch_request_offset_for_leader_partition_init(&partition);
     struct kafka_offset_for_leader_epoch_request_offset_for_leader_topic wanted;
     kafka_offset_for_leader_epoch_request_offset_for_leader_topic_init(&wanted);
-    wanted.topic = kafka_text_words(op.topic);
+    wanted.topic = kafka_text_words(actor->spec->cast->topics[at].name);
     wanted.partitions = &partition;
     wanted.partitions_count = 1;
     struct kafka_offset_for_leader_epoch_request request;
@@ -257,7 +255,7 @@ static bool ask_epoch(struct actor *actor, uint32_t at)
     request.replica_id = -1;
     request.topics = &wanted;
     request.topics_count = 1;
-    return ask(actor, &op, KAFKA_API_OFFSET_FOR_LEADER_EPOCH, &request);
+    return ask_call(actor, at, KAFKA_API_OFFSET_FOR_LEADER_EPOCH, &request);
 }
 
 /* Calls whose answers nothing else is known of: that they are answered is what counts. */
