@@ -14,7 +14,8 @@
 #include "wire/kafka/kafka.h"
 #include "wire/kafka/produce.h"
 
-#define GROUP_BYTES 4096
+#define GROUP_BYTES         4096
+#define SEGMENT_WRITE_BYTES 100
 
 struct fixture {
     struct check_report report;
@@ -63,13 +64,24 @@ static void open_file(struct fixture *f, struct port_file file, const char *path
     done(f, PORT_OPEN, file, token, PORT_OK, 0);
 }
 
+/* Asks for a write of the group, at its place. */
+static uint64_t ask_group(struct fixture *f, uint64_t sequence)
+{
+    base_put_u64(f->group + 32, sequence);
+    f->piece = (struct port_piece){.at = f->group, .size_bytes = GROUP_BYTES};
+    return ask(f, (struct port_effect){.kind = PORT_WRITE,
+                                       .file = journal_file,
+                                       .position_bytes = sequence * GROUP_BYTES,
+                                       .pieces = &f->piece,
+                                       .piece_count = 1});
+}
+
 /* A journal group with one run of `part`, as docs/formats/journal.md has it. */
 static uint64_t write_run(struct fixture *f, int64_t base, int64_t end, bool has_bytes, uint64_t sequence)
 {
     memset(f->group, 0, sizeof f->group);
     base_put_u32(f->group, 0x574a4731);
     base_put_u32(f->group + 28, 1);
-    base_put_u64(f->group + 32, sequence);
     uint8_t *row = f->group + 128;
     row[1] = has_bytes ? 1 : 0;
     base_put_u32(row + 4, (uint32_t)part.index);
@@ -77,12 +89,21 @@ static uint64_t write_run(struct fixture *f, int64_t base, int64_t end, bool has
     base_put_u64(row + 40, (uint64_t)base);
     base_put_u64(row + 48, (uint64_t)end);
     base_put_u64(row + 64, 100);
-    f->piece = (struct port_piece){.at = f->group, .size_bytes = GROUP_BYTES};
-    return ask(f, (struct port_effect){.kind = PORT_WRITE,
-                                       .file = journal_file,
-                                       .position_bytes = sequence * GROUP_BYTES,
-                                       .pieces = &f->piece,
-                                       .piece_count = 1});
+    return ask_group(f, sequence);
+}
+
+/* A batch that begins at offset `base`, written at that position of the segment; not synced. */
+static void write_segment(struct fixture *f, uint64_t position_bytes, int64_t base)
+{
+    uint8_t bytes[SEGMENT_WRITE_BYTES] = {0};
+    base_put_u64(bytes, (uint64_t)base);
+    struct port_piece piece = {.at = bytes, .size_bytes = sizeof bytes};
+    uint64_t write = ask(f, (struct port_effect){.kind = PORT_WRITE,
+                                                 .file = segment_file,
+                                                 .position_bytes = position_bytes,
+                                                 .pieces = &piece,
+                                                 .piece_count = 1});
+    done(f, PORT_WRITE, segment_file, write, PORT_OK, sizeof bytes);
 }
 
 static uint64_t sync_file(struct fixture *f, struct port_file file)
@@ -223,11 +244,7 @@ static void a_row_before_its_segment_is_synced_is_I19(void **state)
     open_file(f, journal_file, "weir-journal/0000000000.wj");
     open_file(f, segment_file, "t-0/00000000000000000000.log");
     see_log(f, 0, 0);
-    uint8_t bytes[100] = {0};
-    struct port_piece piece = {.at = bytes, .size_bytes = sizeof bytes};
-    uint64_t write =
-        ask(f, (struct port_effect){.kind = PORT_WRITE, .file = segment_file, .pieces = &piece, .piece_count = 1});
-    done(f, PORT_WRITE, segment_file, write, PORT_OK, sizeof bytes);
+    write_segment(f, 0, 0);
     (void)write_run(f, 0, 5, false, 1); /* only the row matters */
     expect_only(f, "I19");
 }
@@ -239,12 +256,8 @@ static void what_is_written_anew_after_a_failed_sync_is_synced_by_the_next(void 
     open_file(f, journal_file, "weir-journal/0000000000.wj");
     open_file(f, segment_file, "t-0/00000000000000000000.log");
     see_log(f, 0, 0);
-    uint8_t bytes[100] = {0};
-    struct port_piece piece = {.at = bytes, .size_bytes = sizeof bytes};
     for (int i = 0; i < 2; i++) {
-        uint64_t write =
-            ask(f, (struct port_effect){.kind = PORT_WRITE, .file = segment_file, .pieces = &piece, .piece_count = 1});
-        done(f, PORT_WRITE, segment_file, write, PORT_OK, sizeof bytes);
+        write_segment(f, 0, 0);
         uint64_t sync = sync_file(f, segment_file);
         done(f, PORT_SYNC, segment_file, sync, i == 0 ? PORT_IO : PORT_OK, 0);
     }
@@ -399,11 +412,7 @@ static void what_a_dead_process_left_unsynced_is_not_synced_by_reading_it(void *
     open_file(f, journal_file, "weir-journal/0000000000.wj");
     open_file(f, segment_file, "t-0/00000000000000000000.log");
     see_log(f, 0, 5);
-    uint8_t bytes[100] = {0};
-    struct port_piece piece = {.at = bytes, .size_bytes = sizeof bytes};
-    uint64_t write =
-        ask(f, (struct port_effect){.kind = PORT_WRITE, .file = segment_file, .pieces = &piece, .piece_count = 1});
-    done(f, PORT_WRITE, segment_file, write, PORT_OK, sizeof bytes);
+    write_segment(f, 0, 0);
     check_stream_crash(f->stream, CHECK_PROCESS);
     see_log(f, 5, 5);
     expect_only(f, "I3");
@@ -415,13 +424,7 @@ static void write_truncate(struct fixture *f, int64_t base, uint64_t sequence)
     uint64_t write = write_run(f, base, base, false, sequence); /* then the bytes that the stream sees are told again */
     done(f, PORT_WRITE, journal_file, write, PORT_OK, GROUP_BYTES);
     f->group[128] = 2;
-    base_put_u64(f->group + 32, sequence + 1);
-    f->piece = (struct port_piece){.at = f->group, .size_bytes = GROUP_BYTES};
-    write = ask(f, (struct port_effect){.kind = PORT_WRITE,
-                                        .file = journal_file,
-                                        .position_bytes = (sequence + 1) * GROUP_BYTES,
-                                        .pieces = &f->piece,
-                                        .piece_count = 1});
+    write = ask_group(f, sequence + 1);
     done(f, PORT_WRITE, journal_file, write, PORT_OK, GROUP_BYTES);
     uint64_t sync = sync_file(f, journal_file);
     done(f, PORT_SYNC, journal_file, sync, PORT_OK, 0);
@@ -446,17 +449,10 @@ static void what_a_sync_of_the_segment_covered_is_synced_though_no_row_names_it(
     struct fixture *f = given();
     open_file(f, segment_file, "t-0/00000000000000000000.log");
     see_log(f, 0, 8);
-    uint8_t bytes[100] = {0}; /* its batch begins at offset 0 */
-    struct port_piece piece = {.at = bytes, .size_bytes = sizeof bytes};
-    struct port_effect effect = {.kind = PORT_WRITE, .file = segment_file, .pieces = &piece, .piece_count = 1};
-    uint64_t write = ask(f, effect);
-    done(f, PORT_WRITE, segment_file, write, PORT_OK, sizeof bytes);
+    write_segment(f, 0, 0);
     uint64_t sync = sync_file(f, segment_file);
     done(f, PORT_SYNC, segment_file, sync, PORT_OK, 0);
-    base_put_u64(bytes, 5); /* a later one, which nothing synced */
-    effect.position_bytes = 100;
-    write = ask(f, effect);
-    done(f, PORT_WRITE, segment_file, write, PORT_OK, sizeof bytes);
+    write_segment(f, SEGMENT_WRITE_BYTES, 5); /* a later one, which nothing synced */
     check_stream_crash(f->stream, CHECK_PROCESS);
     see_log(f, 5, 5);
     assert_int_equal(f->report.count, 0);
