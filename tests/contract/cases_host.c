@@ -63,10 +63,9 @@ static void every_errno_that_matters_has_its_word(void **state)
     }
 }
 
-static void a_full_disk_is_no_space_and_heals_when_something_is_deleted(void **state)
+/* One disk, a tmpfs of a MiB that is mounted in a new directory. Skips the test where none can be mounted. */
+static struct contract *given_mount(char *mount_point)
 {
-    (void)state;
-    char mount_point[] = "/tmp/weir-full-XXXXXX";
     assert_non_null(mkdtemp(mount_point));
     if (mount("tmpfs", mount_point, "tmpfs", 0, "size=1m") != 0) {
         print_message("skipped: cannot mount a tmpfs here: %s\n", strerror(errno));
@@ -76,6 +75,21 @@ static void a_full_disk_is_no_space_and_heals_when_something_is_deleted(void **s
     host_driver_root(mount_point);
     struct contract *c = given_disks(1);
     host_driver_root(NULL);
+    return c;
+}
+
+static void finish_mount(struct contract *c, const char *mount_point)
+{
+    finish(c);
+    assert_int_equal(umount(mount_point), 0);
+    assert_int_equal(rmdir(mount_point), 0);
+}
+
+static void a_full_disk_is_no_space_and_heals_when_something_is_deleted(void **state)
+{
+    (void)state;
+    char mount_point[] = "/tmp/weir-full-XXXXXX";
+    struct contract *c = given_mount(mount_point);
     static uint8_t large[(size_t)4 << 20];
     for (uint32_t i = 0; i < 2; i++) {
         struct port_file file = given_file(c, i, "a");
@@ -95,31 +109,19 @@ static void a_full_disk_is_no_space_and_heals_when_something_is_deleted(void **s
         expect_rc(do_it(c, 0, by_name(PORT_UNLINK, "a")), PORT_OK);
         expect_rc(do_it(c, 0, of_file(PORT_CLOSE_FILE, file)), PORT_OK);
     }
-    finish(c);
-    assert_int_equal(umount(mount_point), 0);
-    assert_int_equal(rmdir(mount_point), 0);
+    finish_mount(c, mount_point);
 }
 
 static void a_read_only_disk_is_denied(void **state)
 {
     (void)state;
     char mount_point[] = "/tmp/weir-ro-XXXXXX";
-    assert_non_null(mkdtemp(mount_point));
-    if (mount("tmpfs", mount_point, "tmpfs", 0, "size=1m") != 0) {
-        print_message("skipped: cannot mount a tmpfs here: %s\n", strerror(errno));
-        assert_int_equal(rmdir(mount_point), 0);
-        skip();
-    }
-    host_driver_root(mount_point);
-    struct contract *c = given_disks(1);
-    host_driver_root(NULL);
+    struct contract *c = given_mount(mount_point);
     assert_int_equal(mount("tmpfs", mount_point, "tmpfs", MS_REMOUNT | MS_RDONLY, "size=1m"), 0);
     expect_rc(do_it(c, 0, an_open(file_id(0, 0, 1), "a", PORT_OPEN_WRITE | PORT_OPEN_CREATE)), PORT_DENIED);
     expect_rc(do_it(c, 0, by_name(PORT_MAKE_DIR, "d")), PORT_DENIED);
     assert_int_equal(mount("tmpfs", mount_point, "tmpfs", MS_REMOUNT, "size=1m"), 0);
-    finish(c);
-    assert_int_equal(umount(mount_point), 0);
-    assert_int_equal(rmdir(mount_point), 0);
+    finish_mount(c, mount_point);
 }
 
 static void without_descriptors_opens_and_accepts_say_so(void **state)
