@@ -55,7 +55,7 @@ struct client_conn {
     enum conn_state state;
     uint32_t generation;
     bool is_wanted;
-    bool is_deaf; /* reads nothing for now */
+    bool is_deaf; /* it asks for no bytes, so answers pile up in the broker, until it hears again */
     bool is_sending, is_receiving;
     bool is_garbled; /* what was sent is no longer a row of frames */
     bool has_left;   /* an answer was larger than this client takes: it closes */
