@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "exhaust__parts.h"
+#include "range.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -54,15 +55,12 @@ static bool choice_of_text(const char *text, struct exhaust_state *state)
 
 static void print_failure(const struct exhaust *exhaust, struct exhaust_state state, const struct run_result *result)
 {
-    const struct run_config *config = exhaust->run_config;
     char choice[24] = "";
     choice_to_text(state, choice, sizeof choice);
     printf("%s: %s\n", result->id, result->text);
     printf("  repeat: weir-sim --exhaust --seed %" PRIu64 " --only %s:%" PRIu64 ":%s", exhaust->seed,
            exhaust__workloads[exhaust->workload].name, state.effect, choice);
-    for (uint32_t i = 0; i < config->set_count; i++) {
-        printf(" --set %s=%" PRId64, config->sets[i].name, config->sets[i].value);
-    }
+    range_print_sets(exhaust->run_config);
     printf("\n");
 }
 
@@ -83,13 +81,7 @@ static void take_child(struct exhaust *exhaust)
         slot->process = 0;
         exhaust->running -= 1;
         bool is_whole = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-        if (!is_whole) {
-            slot->result.is_ok = false;
-            (void)snprintf(slot->result.id, sizeof slot->result.id, "CRASH"); /* short */
-            (void)snprintf(slot->result.text, sizeof slot->result.text, "the process died: %s %d",
-                           WIFSIGNALED(status) ? "signal" : "exit code",
-                           WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status)); /* short */
-        }
+        if (!is_whole) { range_died(&slot->result, status); }
         add_branches(exhaust, &slot->result);
         exhaust->events += slot->result.events;
         if (slot->result.is_ok) { return; }

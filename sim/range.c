@@ -42,13 +42,27 @@ struct pool {
 
 /* ---- lines ---- */
 
+void range_print_sets(const struct run_config *config)
+{
+    for (uint32_t i = 0; i < config->set_count; i++) {
+        printf(" --set %s=%" PRId64, config->sets[i].name, config->sets[i].value);
+    }
+}
+
+void range_died(struct run_result *result, int status)
+{
+    result->is_ok = false;
+    (void)snprintf(result->id, sizeof result->id, "CRASH"); /* short */
+    (void)snprintf(result->text, sizeof result->text, "the process died: %s %d",
+                   WIFSIGNALED(status) ? "signal" : "exit code",
+                   WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status)); /* short */
+}
+
 static void print_command(const struct run_config *config, uint64_t seed)
 {
     static const char *const modes[] = {[RUN_BY_SEED] = "", [RUN_BROKER] = " --broker", [RUN_LOG] = " --log"};
     printf("weir-sim --seed %" PRIu64 "%s", seed, modes[config->mode]);
-    for (uint32_t i = 0; i < config->set_count; i++) {
-        printf(" --set %s=%" PRId64, config->sets[i].name, config->sets[i].value);
-    }
+    range_print_sets(config);
 }
 
 static void print_json_text(const char *text)
@@ -197,10 +211,7 @@ static void worker_died(struct pool *pool, struct worker *worker)
     while (waitpid(worker->process, &status, 0) < 0 && errno == EINTR) {}
     if (worker->next <= pool->range->last && !pool->is_ending) {
         struct run_result result = {.seed = worker->next};
-        (void)snprintf(result.id, sizeof result.id, "CRASH"); /* short */
-        (void)snprintf(result.text, sizeof result.text, "the process died: %s %d",
-                       WIFSIGNALED(status) ? "signal" : "exit code",
-                       WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status)); /* short */
+        range_died(&result, status);
         take_result(pool, &result);
         worker->next += pool->range->jobs;
     }

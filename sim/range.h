@@ -23,4 +23,9 @@ struct range_config {
 int range_run(const struct range_config *range, const struct run_config *config);
 int range_run_one(const struct range_config *range, const struct run_config *config);
 
+/* Of the command that repeats a run: " --set KNOB=V" for each. */
+void range_print_sets(const struct run_config *config);
+/* The process of that run ended with a status that is not 0, or before it gave its result. */
+void range_died(struct run_result *result, int status);
+
 #endif
