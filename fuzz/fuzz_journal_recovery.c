@@ -15,6 +15,7 @@
 
 #include "base/base.h"
 #include "codec/codec.h"
+#include "input.h"
 #include "journal/journal.h"
 #include "journal__format.h"
 
@@ -41,28 +42,12 @@ struct world {
     uint64_t entry_seen; /* times the entry of the first start came back in the second */
 };
 
-struct input {
-    const uint8_t *at;
-    size_t left;
-};
-
 static const struct base_uuid journal_id = {{9, 9, 9}};
 static bool is_told; /* WEIR_FUZZ_TRACE: what the input makes, and what the journal says, to stderr */
 
 static void must(bool condition)
 {
     if (!condition) { abort(); }
-}
-
-static uint32_t take(struct input *input, uint32_t bytes)
-{
-    uint32_t value = 0;
-    for (uint32_t i = 0; i < bytes && input->left > 0; i++) {
-        value = value << 8 | *input->at;
-        input->at += 1;
-        input->left -= 1;
-    }
-    return value;
 }
 
 /* ---- the directory ------------------------------------------------------------------------------------------------------ */
@@ -115,17 +100,17 @@ static void store(struct file *file, size_t at, const uint8_t *bytes, size_t siz
 static void build_group(struct world *world, struct input *input)
 {
     static uint8_t group[FILE_BYTES];
-    uint32_t page = take(input, 1) % 80;
-    struct journal__head head = {.id = journal_id, .life = take(input, 1) % 4, .sequence = take(input, 1) % 32};
-    uint32_t flags = take(input, 1);
-    uint32_t payload = take(input, 1) * 64;
+    uint32_t page = take_u32(input, 1) % 80;
+    struct journal__head head = {.id = journal_id, .life = take_u32(input, 1) % 4, .sequence = take_u32(input, 1) % 32};
+    uint32_t flags = take_u32(input, 1);
+    uint32_t payload = take_u32(input, 1) * 64;
     head.row_count = (flags & 3) == 0 ? flags / 4 % 8 : 0;
     head.is_line = (flags & 3) == 1;
     head.is_more = (flags & 3) == 2;
     head.payload_bytes = head.row_count == 0 ? 0 : payload;
     head.position = (uint64_t)page * 4096;
-    head.line = base_min_u64((uint64_t)(take(input, 1) % 80) * 4096, head.position);
-    head.checkpoint = take(input, 1) % 8;
+    head.line = base_min_u64((uint64_t)(take_u32(input, 1) % 80) * 4096, head.position);
+    head.checkpoint = take_u32(input, 1) % 8;
     head.bytes = journal__group_bytes(head.row_count, head.payload_bytes);
     memset(group, 0, sizeof group);
     uint64_t table = journal__table_bytes(head.row_count);
@@ -134,7 +119,7 @@ static void build_group(struct world *world, struct input *input)
     for (uint32_t i = 0; i < head.row_count; i++) {
         uint64_t bytes =
             i + 1 == head.row_count ? table + head.payload_bytes - at : head.payload_bytes / head.row_count;
-        bool is_bad = (take(input, 1) & 7) == 7;
+        bool is_bad = (take_u32(input, 1) & 7) == 7;
         struct journal__row row = {.payload_at = at};
         row.entry = (struct journal_entry){.kind = 1, .has_bytes = true, .offset_base = 5, .size_bytes = bytes};
         row.entry.crc = codec_crc32c(0, group + at, bytes) ^ (is_bad ? 1u : 0u);
@@ -158,26 +143,26 @@ static void build_group(struct world *world, struct input *input)
 static void build_checkpoint(struct world *world, struct input *input)
 {
     static uint8_t bytes[8192];
-    uint32_t which = take(input, 1) % 2;
+    uint32_t which = take_u32(input, 1) % 2;
     struct journal__ck_head head = {.id = journal_id, .file_bytes = FILE_BYTES};
-    head.sequence = take(input, 1) % 8;
-    head.life = take(input, 1) % 4;
-    head.begin = (uint64_t)(take(input, 1) % 80) * 4096;
-    head.begin_sequence = take(input, 1) % 32;
-    uint32_t flags = take(input, 1);
-    if ((flags & 0x40) != 0) { head.file_bytes = take(input, 4); }
-    if ((flags & 0x80) != 0) { head.begin = (uint64_t)take(input, 4) * 4096; }
+    head.sequence = take_u32(input, 1) % 8;
+    head.life = take_u32(input, 1) % 4;
+    head.begin = (uint64_t)(take_u32(input, 1) % 80) * 4096;
+    head.begin_sequence = take_u32(input, 1) % 32;
+    uint32_t flags = take_u32(input, 1);
+    if ((flags & 0x40) != 0) { head.file_bytes = take_u32(input, 4); }
+    if ((flags & 0x80) != 0) { head.begin = (uint64_t)take_u32(input, 4) * 4096; }
     journal__put_ck_head(bytes, &head);
     struct journal__ck_end end = {.sequence = head.sequence, .is_clean = (flags & 1) != 0};
-    end.line = (uint64_t)(take(input, 1) % 80) * 4096;
+    end.line = (uint64_t)(take_u32(input, 1) % 80) * 4096;
     end.crc_all = codec_crc32c(0, bytes, JOURNAL__CK_HEAD_BYTES);
     size_t at = JOURNAL__CK_HEAD_BYTES;
     end.count = flags / 2 % 4;
     for (uint64_t i = 0; i < end.count; i++) {
-        struct journal__ck_state state = {.sequence = head.sequence, .index = i, .size_bytes = take(input, 1) * 4};
+        struct journal__ck_state state = {.sequence = head.sequence, .index = i, .size_bytes = take_u32(input, 1) * 4};
         memset(bytes + at + JOURNAL__CK_STATE_BYTES, (int)i, state.size_bytes);
         state.crc = codec_crc32c(0, bytes + at + JOURNAL__CK_STATE_BYTES, state.size_bytes);
-        if ((flags & 0x20) != 0) { state.size_bytes = take(input, 4); }
+        if ((flags & 0x20) != 0) { state.size_bytes = take_u32(input, 4); }
         journal__put_ck_state(bytes + at, &state);
         end.crc_all = codec_crc32c(end.crc_all, bytes + at, JOURNAL__CK_STATE_BYTES);
         at += JOURNAL__CK_STATE_BYTES + ((flags & 0x20) != 0 ? 0 : state.size_bytes);
@@ -189,11 +174,11 @@ static void build_checkpoint(struct world *world, struct input *input)
 static void fill(struct world *world, struct input *input)
 {
     while (input->left > 0) {
-        switch (take(input, 1) % 5) {
+        switch (take_u32(input, 1) % 5) {
         case 0: {
-            struct file *file = target(world, take(input, 1));
-            size_t at = take(input, 3) % FILE_ROOM;
-            size_t size_bytes = take(input, 2);
+            struct file *file = target(world, take_u32(input, 1));
+            size_t at = take_u32(input, 3) % FILE_ROOM;
+            size_t size_bytes = take_u32(input, 2);
             size_bytes = base_min_size(size_bytes, input->left); /* left as it is after the take */
             store(file, at, input->at, size_bytes);
             input->at += size_bytes;
@@ -203,15 +188,15 @@ static void fill(struct world *world, struct input *input)
         case 1: build_group(world, input); break;
         case 2: build_checkpoint(world, input); break;
         case 3: {
-            struct file *file = target(world, take(input, 1));
-            size_t at = take(input, 3) % FILE_ROOM;
-            uint8_t mask = (uint8_t)take(input, 1);
+            struct file *file = target(world, take_u32(input, 1));
+            size_t at = take_u32(input, 3) % FILE_ROOM;
+            uint8_t mask = (uint8_t)take_u32(input, 1);
             if (file != NULL && at < file->size_bytes) { file->bytes[at] ^= mask; }
             break;
         }
         case 4: {
-            struct file *file = target(world, take(input, 1));
-            size_t size_bytes = take(input, 3) % FILE_ROOM;
+            struct file *file = target(world, take_u32(input, 1));
+            size_t size_bytes = take_u32(input, 3) % FILE_ROOM;
             if (file != NULL) {
                 file->size_bytes = size_bytes;
                 memset(file->bytes + size_bytes, 0, FILE_ROOM - size_bytes); /* past the end a file is zeros */
@@ -420,7 +405,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static struct world world;
     static void *memory;
     struct input input = {.at = data, .left = size};
-    uint32_t steer = take(&input, 1);
+    uint32_t steer = take_u32(&input, 1);
     is_told = getenv("WEIR_FUZZ_TRACE") != NULL;
     struct journal_config config = {.entries_max = 16,
                                     .group_bytes_max = 16384,

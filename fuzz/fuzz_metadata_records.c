@@ -15,6 +15,7 @@
 
 #include "base/base.h"
 #include "controller/controller.h"
+#include "input.h"
 #include "metadata/metadata.h"
 #include "wire/kafka/create_partitions.h"
 #include "wire/kafka/create_topics.h"
@@ -36,24 +37,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* 0: lives; 1: replayed beside it, record by record; 2: made from snapshots. */
 enum image { LIVE = 0, REPLAYED, COPY };
 
-struct input {
-    const uint8_t *at;
-    size_t left;
-};
-
 static struct metadata *images[IMAGES];
 static uint32_t ops;
-
-static uint64_t take(struct input *input, uint32_t bytes)
-{
-    uint64_t value = 0;
-    for (uint32_t i = 0; i < bytes && input->left > 0; i++) {
-        value = value << 8 | *input->at;
-        input->at += 1;
-        input->left -= 1;
-    }
-    return value;
-}
 
 static void make_images(bool is_small)
 {

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "codec/codec.h"
+#include "input.h"
 #include "world.h"
 
 #define LOGS      3
@@ -46,11 +47,6 @@ enum op {
 /* How far what is on the disk can be believed. */
 enum faith { FAITH_WHOLE, FAITH_CUT, FAITH_NONE };
 
-struct input {
-    const uint8_t *at;
-    size_t left;
-};
-
 struct model {
     bool is_there;
     bool is_deleted; /* its id never comes back */
@@ -72,17 +68,6 @@ static void must_at(bool condition, int line)
     if (condition) { return; }
     (void)fprintf(stderr, "broken: fuzz_plog_recovery.c:%d\n", line); /* about to abort */
     abort();
-}
-
-static uint64_t take(struct input *input, uint32_t bytes)
-{
-    uint64_t value = 0;
-    for (uint32_t i = 0; i < bytes && input->left > 0; i++) {
-        value = value << 8 | *input->at;
-        input->at += 1;
-        input->left -= 1;
-    }
-    return value;
 }
 
 static void run(struct play *play)

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "input.h"
 #include "plog__.h"
 
 #define PAGES_BYTES ((size_t)512 << 10)
@@ -21,11 +22,6 @@
 #define PENDING_MAX 1024
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-struct input {
-    const uint8_t *at;
-    size_t left;
-};
 
 struct world {
     struct input input;
@@ -51,17 +47,6 @@ struct world {
 static void must(bool condition)
 {
     if (!condition) { abort(); }
-}
-
-static uint64_t take(struct input *input, uint32_t bytes)
-{
-    uint64_t value = 0;
-    for (uint32_t i = 0; i < bytes && input->left > 0; i++) {
-        value = value << 8 | *input->at;
-        input->at += 1;
-        input->left -= 1;
-    }
-    return value;
 }
 
 static struct base_slice take_bytes(struct input *input, size_t size)

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "input.h"
 #include "record/record.h"
 #include "record_reference.h"
 
@@ -183,29 +184,13 @@ static void judge_one(struct rec_batch *batch, uint8_t steer, struct base_arena 
 
 /* ---- made batches --------------------------------------------------------------------------------------------------------- */
 
-struct input {
-    const uint8_t *at;
-    size_t left;
-};
-
-static uint32_t take(struct input *input, uint32_t bytes)
-{
-    uint32_t value = 0;
-    for (uint32_t i = 0; i < bytes && input->left > 0; i++) {
-        value = value << 8 | *input->at;
-        input->at += 1;
-        input->left -= 1;
-    }
-    return value;
-}
-
 static void add_record(struct rec_build *build, struct input *input)
 {
     static uint8_t zeros[256 * 1024];
-    uint32_t what = take(input, 1);
-    size_t key_bytes = take(input, 1);
-    size_t value_bytes = take(input, 1) * (size_t)((what & 16) != 0 ? 1024 : 1);
-    int64_t time_ms = 1700000000000 + (int64_t)take(input, 2) * ((what & 32) != 0 ? 60000 : -60000);
+    uint32_t what = take_u32(input, 1);
+    size_t key_bytes = take_u32(input, 1);
+    size_t value_bytes = take_u32(input, 1) * (size_t)((what & 16) != 0 ? 1024 : 1);
+    int64_t time_ms = 1700000000000 + (int64_t)take_u32(input, 2) * ((what & 32) != 0 ? 60000 : -60000);
     struct rec_header headers[3] = {{.key = base_slice_text("h"), .value = rec_null()},
                                     {.key = base_slice_of(zeros, what), .value = rec_value_of(base_slice_of(zeros, 3))},
                                     {.key = base_slice_of(zeros, 0), .value = rec_value_of(base_slice_of(zeros, 0))}};
@@ -221,9 +206,9 @@ static size_t make(struct input *input, uint8_t *room, size_t room_bytes, bool *
     static uint8_t *scratch;
     if (plain == NULL) { plain = malloc(MADE_BYTES * 2); }
     must(plain != NULL);
-    uint32_t head = take(input, 1);
+    uint32_t head = take_u32(input, 1);
     enum codec_kind kind = (enum codec_kind)(head % 5);
-    uint32_t count = 1 + take(input, 1) % RECORDS_MAX;
+    uint32_t count = 1 + take_u32(input, 1) % RECORDS_MAX;
     struct rec_build_config config = rec_build_plain();
     config.is_transactional = (head & 32) != 0;
     if ((head & 64) != 0) {
@@ -235,9 +220,9 @@ static size_t make(struct input *input, uint8_t *room, size_t room_bytes, bool *
     size_t records_bytes = rec_build_records_bytes(&build);
     struct input edits = *input;
     for (; edits.left >= 4;) { /* of the records, before they are compressed */
-        uint32_t what = take(&edits, 1);
-        size_t at = take(&edits, 2) % records_bytes;
-        uint8_t byte = (uint8_t)take(&edits, 1);
+        uint32_t what = take_u32(&edits, 1);
+        size_t at = take_u32(&edits, 2) % records_bytes;
+        uint8_t byte = (uint8_t)take_u32(&edits, 1);
         if ((what & 1) == 0) {
             plain[REC_HEADER_BYTES + at] = (what & 2) != 0 ? byte : plain[REC_HEADER_BYTES + at] ^ byte;
         }
@@ -270,9 +255,9 @@ static size_t make(struct input *input, uint8_t *room, size_t room_bytes, bool *
         }
     }
     for (; input->left >= 4;) { /* of the batch */
-        uint32_t what = take(input, 1);
-        size_t at = take(input, 2) % batch.size_bytes;
-        uint8_t byte = (uint8_t)take(input, 1);
+        uint32_t what = take_u32(input, 1);
+        size_t at = take_u32(input, 2) % batch.size_bytes;
+        uint8_t byte = (uint8_t)take_u32(input, 1);
         if ((what & 1) != 0 && (what & 4) != 0) { at %= REC_HEADER_BYTES; }
         if ((what & 1) != 0) { room[at] = (what & 2) != 0 ? byte : room[at] ^ byte; }
     }
