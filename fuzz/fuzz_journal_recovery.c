@@ -101,7 +101,9 @@ static void build_group(struct world *world, struct input *input)
 {
     static uint8_t group[FILE_BYTES];
     uint32_t page = take_u32(input, 1) % 80;
-    struct journal__head head = {.id = journal_id, .life = take_u32(input, 1) % 4, .sequence = take_u32(input, 1) % 32};
+    struct journal__head head = {.id = journal_id};
+    head.life = take_u32(input, 1) % 4;
+    head.sequence = take_u32(input, 1) % 32;
     uint32_t flags = take_u32(input, 1);
     uint32_t payload = take_u32(input, 1) * 64;
     head.row_count = (flags & 3) == 0 ? flags / 4 % 8 : 0;

@@ -89,10 +89,13 @@ static void build(struct log_pair *pair, struct log_op *op, int64_t producer_id,
 {
     struct log_run *run = pair->run;
     int records = 1 + (int)log_below(run, 4);
-    size_t value_bytes = log_below(run, (uint64_t)run->shape.value_bytes_max) / (log_chance(run, 3) ? 1 : 8);
+    /* One draw after another: operands have no order. */
+    size_t value_bytes = log_below(run, (uint64_t)run->shape.value_bytes_max);
+    value_bytes /= log_chance(run, 3) ? 1 : 8;
     uint32_t at = add_batch(pair);
     struct log_batch *batch = &pair->pool[at];
-    pair->timestamp_ms += (int64_t)log_below(run, 60) - (log_chance(run, 6) ? 200 : 10);
+    pair->timestamp_ms += (int64_t)log_below(run, 60);
+    pair->timestamp_ms -= log_chance(run, 6) ? 200 : 10;
     batch->timestamp_base = pair->timestamp_ms + (log_chance(run, 40) ? 1000000 : 0);
     batch->timestamp_max = batch->timestamp_base + records - 1;
     batch->producer_id = producer_id;

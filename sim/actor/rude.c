@@ -33,7 +33,8 @@ static uint32_t draw_bytes(struct actor *actor)
             base_put_u32(rude->bytes + at + 8, at);
             base_put_u16(rude->bytes + at + 12, UINT16_MAX);
         }
-        return 14 * (1 + actor__below(actor, 8)) + actor__below(actor, 14);
+        size_bytes = 14 * (1 + actor__below(actor, 8));
+        return size_bytes + actor__below(actor, 14);
     }
     return size_bytes;
 }
