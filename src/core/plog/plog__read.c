@@ -144,7 +144,6 @@ void plog__read_note(struct plog *plog, struct plog__read *read, struct plog_out
     if (read->segment != PLOG__NONE) {
         out->file = plog__file_id(plog, plog__file_of(plog, &read->task));
         out->position_bytes = read->position_bytes;
-        out->first_batch_bytes = read->batch_bytes;
         out->lease = (uint64_t)read->generation << 32 | (base_pool_index(&plog->reads, read) + 1);
         read->state = PLOG__READ_LEASED;
         return;
@@ -257,8 +256,6 @@ static void place_found(struct plog *plog, struct plog__read *read, struct plog_
     read->was_damaged = false;
     unpin_segment(plog, read);
 }
-
-static void find_by_hint(const struct plog__log *log, struct plog__read *read);
 
 /* False: its place is known. */
 static bool place_watermark(struct plog *plog, struct plog__read *read, struct plog__log *log)
