@@ -820,6 +820,7 @@ bool plog__small_begin(struct plog *plog, struct plog__log *log, enum plog__smal
 struct plog__segment *plog__segment_last(const struct plog__log *log);  /* NULL: none */
 struct plog__segment *plog__segment_first(const struct plog__log *log); /* NULL: none */
 struct plog__segment *plog__segment_next(const struct plog__log *log, const struct plog__segment *segment);
+struct plog__segment *plog__segment_before(const struct plog__log *log, const struct plog__segment *segment);
 struct plog__segment *plog__segment_of(const struct plog__log *log, int64_t offset); /* the last with base <= offset */
 MUST_USE
 struct plog__segment *plog__segment_make(struct plog *plog, struct plog__log *log, int64_t base); /* NULL: no room */

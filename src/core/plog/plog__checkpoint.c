@@ -126,9 +126,7 @@ static bool sync_next(struct plog *plog, struct port_out *out)
         return false;
     }
     if (capture->step < 3) { return sync_index(plog, segment, out); }
-    struct base_link *before = segment->link.prev;
-    bool is_first = before == &log->segments.head;
-    struct plog__segment *previous = is_first ? NULL : BASE_ITEM(before, struct plog__segment, link);
+    struct plog__segment *previous = plog__segment_before(log, segment);
     bool is_clean = previous == NULL || (previous->synced_bytes == previous->size_bytes && !previous->is_index_dirty);
     set_segment(plog, is_clean ? NULL : previous);
     return false;

@@ -373,8 +373,7 @@ static void next_window(struct plog *plog)
     struct plog__segment *segment = cutter->segment == PLOG__NONE ? NULL : plog__segment_at(plog, cutter->segment);
     int64_t before = cutter->window_first;
     if (segment != NULL && cutter->window_start == 0) {
-        struct base_link *link = segment->link.prev;
-        segment = link == &log->segments.head ? NULL : BASE_ITEM(link, struct plog__segment, link);
+        segment = plog__segment_before(log, segment);
         cutter->window_start = segment == NULL ? 0 : segment->size_bytes;
         before = segment == NULL ? 0 : segment->end;
         cutter->is_index_bad = false;

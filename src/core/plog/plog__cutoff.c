@@ -132,8 +132,7 @@ void plog__cut_apply(struct plog *plog, struct plog__log *log, struct plog__segm
     bool is_live = plog->life != PLOG__RECOVERING;
     bool was_last = segment != NULL && plog__segment_last(log) == segment;
     if (segment != NULL && position_bytes == 0 && log->config.is_page_cache) {
-        struct base_link *before = segment->link.prev;
-        segment = before == &log->segments.head ? NULL : BASE_ITEM(before, struct plog__segment, link);
+        segment = plog__segment_before(log, segment);
         position_bytes = segment == NULL ? 0 : segment->size_bytes;
         was_last = false;
     }

@@ -22,12 +22,18 @@ struct plog__segment *plog__segment_next(const struct plog__log *log, const stru
     return segment_on(base_list_next(&log->segments, &segment->link));
 }
 
+struct plog__segment *plog__segment_before(const struct plog__log *log, const struct plog__segment *segment)
+{
+    struct base_link *link = segment->link.prev;
+    return link == &log->segments.head ? NULL : segment_on(link);
+}
+
 /* From the end: most reads are near it. */
 struct plog__segment *plog__segment_of(const struct plog__log *log, int64_t offset)
 {
-    struct base_link *link = log->segments.head.prev;
-    while (link != &log->segments.head && segment_on(link)->base > offset) { link = link->prev; }
-    return link == &log->segments.head ? NULL : segment_on(link);
+    struct plog__segment *segment = plog__segment_last(log);
+    while (segment != NULL && segment->base > offset) { segment = plog__segment_before(log, segment); }
+    return segment;
 }
 
 static void segment_begin(struct plog *plog, struct plog__log *log, struct plog__segment *segment, uint32_t slot)
