@@ -829,6 +829,10 @@ struct plog__segment *plog__segment_revive(struct plog *plog, struct plog__log *
 void plog__times_of_log(struct plog__log *log); /* timestamp_max anew */
 void plog__segment_doom(struct plog *plog, struct plog__log *log, struct plog__segment *segment, uint64_t delay_ms);
 void plog__segment_free(struct plog *plog, struct plog__log *log, struct plog__segment *segment);
+static inline bool plog__segment_is_damaged(const struct plog__segment *segment)
+{
+    return segment->damage_to > segment->damage_from;
+}
 void plog__segment_damage(struct plog__log *log, struct plog__segment *segment, uint64_t from, uint64_t to);
 /* Everything before `offset` is accounted for and durable; by recovery, and where offsets were skipped. */
 void plog__end_move(struct plog__log *log, int64_t offset);

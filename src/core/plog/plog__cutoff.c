@@ -100,7 +100,7 @@ static void cut_segment(struct plog__log *log, struct plog__segment *segment, ui
     /* A sync that runs covers what was there when it was asked for; what is appended from here on is something else. */
     segment->sync_covers = base_min_u64(segment->sync_covers, position_bytes);
     segment->is_sealed = log->config.is_page_cache; /* its bytes beyond this must never be taken in by a scan */
-    if (segment->damage_to > position_bytes && segment->damage_to > segment->damage_from) {
+    if (segment->damage_to > position_bytes && plog__segment_is_damaged(segment)) {
         segment->damage_to = position_bytes;
         if (segment->damage_from >= position_bytes) {
             segment->damage_from = segment->damage_to = 0;

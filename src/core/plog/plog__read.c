@@ -613,7 +613,7 @@ static void scan_step(struct plog *plog, struct plog__read *read, struct plog__l
 static uint64_t range_bytes(const struct plog__read *read, const struct plog__segment *segment)
 {
     uint64_t end_bytes = read->limit_bytes;
-    if (segment->damage_to > segment->damage_from && segment->damage_from > read->position_bytes) {
+    if (plog__segment_is_damaged(segment) && segment->damage_from > read->position_bytes) {
         end_bytes = base_min_u64(end_bytes, segment->damage_from);
     }
     uint64_t size_bytes = base_min_u64(end_bytes - read->position_bytes, read->ask.bytes_max);

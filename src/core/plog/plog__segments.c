@@ -120,7 +120,7 @@ void plog__segment_doom(struct plog *plog, struct plog__log *log, struct plog__s
     /* A flush that is under way counts on what it writes; it empties the tail at its end. */
     if (plog__segment_last(log) == segment && log->flush == PLOG__FLUSH_NONE) { plog__tail_reset(&log->tail); }
     log->size_bytes -= segment->size_bytes;
-    if (segment->damage_to > segment->damage_from) { log->damaged_count -= 1; }
+    if (plog__segment_is_damaged(segment)) { log->damaged_count -= 1; }
     base_list_remove(&log->segments, &segment->link);
     base_list_push_back(&log->doomed, &segment->link);
     base_list_push_back(&plog->doomed, &segment->doom);
@@ -272,7 +272,7 @@ void plog__start_trim(struct plog *plog, struct plog__log *log)
         struct plog__segment *next = plog__segment_next(log, segment);
         bool is_kept = segment->end > log->offset_start || segment->size_bytes == 0;
         /* That retention sealed the last one first is nowhere written; that its files are gone shows it when all was replayed. */
-        bool has_gone = plog->is_recovery_ending && segment->damage_to > segment->damage_from;
+        bool has_gone = plog->is_recovery_ending && plog__segment_is_damaged(segment);
         bool is_active = next == NULL && !segment->is_sealed && !has_gone;
         if (is_kept || is_active) { break; }
         plog__segment_doom(plog, log, segment, log->config.delete_delay_ms);

@@ -30,7 +30,7 @@ static bool is_segments_sound(const struct plog *plog, const struct plog__log *l
         if (plog__log_at(plog, s->log) != log) { return false; }
         end = s->end;
         size_bytes += s->size_bytes;
-        damaged += s->damage_to > s->damage_from ? 1 : 0;
+        damaged += plog__segment_is_damaged(s) ? 1 : 0;
     }
     return size_bytes == log->size_bytes && damaged == log->damaged_count && end <= log->offset_end;
 }

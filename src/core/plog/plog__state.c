@@ -263,7 +263,7 @@ static enum base_rc read_segment(struct plog *plog, struct plog__log *log, struc
     segment->is_named = true;
     segment->needs_cut = true;
     log->size_bytes += size_bytes;
-    log->damaged_count += segment->damage_to > segment->damage_from ? 1 : 0;
+    log->damaged_count += plog__segment_is_damaged(segment) ? 1 : 0;
     if (segment->damage_from > segment->damage_to || segment->damage_to > size_bytes ||
         segment->index_count > PLOG__SEGMENT_BYTES_MAX / PLOG__INDEX_BYTES ||
         segment->time_count > PLOG__SEGMENT_BYTES_MAX / PLOG__TIME_BYTES || segment->timestamp_max_offset >= end) {

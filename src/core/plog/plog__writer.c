@@ -306,8 +306,7 @@ static enum go undo_step(struct plog *plog, struct plog__log *log, struct port_o
     case PLOG__FAILED: end_undo(plog, log, rc); return GO_ON;
     case PLOG__GOT: break;
     }
-    if (segment->damage_to >
-        segment->damage_from) { /* found at the open: a file that is too short is not made longer */
+    if (plog__segment_is_damaged(segment)) { /* found at the open: a file that is too short is not made longer */
         end_undo(plog, log, PORT_OTHER);
         return GO_ON;
     }
