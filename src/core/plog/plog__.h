@@ -778,6 +778,10 @@ void plog__producers_expire(struct plog *plog, struct plog__log *log);
 
 /* ---- plog__epochs.c ---- */
 void plog__epochs_init(struct plog__log *log);
+static inline int32_t plog__epoch_last(const struct plog__log *log) /* -1: none */
+{
+    return log->epoch_count == 0 ? -1 : log->epochs[log->epoch_count - 1].epoch;
+}
 void plog__epochs_free(struct plog *plog, struct plog__log *log);
 void plog__epochs_assign(struct plog *plog, struct plog__log *log, int32_t epoch, int64_t offset_start);
 void plog__epochs_cut_front(struct plog__log *log, int64_t offset_start);

@@ -179,8 +179,7 @@ static bool is_next(const struct plog__log *log, const struct plog__append *appe
     struct plog__head head;
     bool is_head = plog__head_read(append->ask.batches, INT64_MIN, &head);
     CHECK(is_head); /* measured */
-    int32_t epoch_known = log->epoch_count == 0 ? -1 : log->epochs[log->epoch_count - 1].epoch;
-    return plan->is_dense && plan->offset_first == offset_next && head.leader_epoch >= epoch_known &&
+    return plan->is_dense && plan->offset_first == offset_next && head.leader_epoch >= plog__epoch_last(log) &&
            plan->epoch_last <= append->ask.leader_epoch && !append->ask.is_log_append_time;
 }
 

@@ -264,7 +264,7 @@ enum base_rc plog_open(struct plog *plog, struct base_part id, struct base_slice
     mark_follow(plog, log);
     plog__birth_write(log);
     if (leader_epoch > log->leader_epoch) { log->leader_epoch = leader_epoch; }
-    if (leader_epoch >= 0 && (log->epoch_count == 0 || log->epochs[log->epoch_count - 1].epoch < leader_epoch)) {
+    if (leader_epoch >= 0 && plog__epoch_last(log) < leader_epoch) {
         plog__epochs_assign(plog, log, leader_epoch, log->offset_end);
     }
     *ref_out = (struct plog_ref){.slot = plog__log_slot(plog, log), .generation = log->generation};
@@ -316,7 +316,7 @@ void plog_view(const struct plog *plog, struct plog_ref ref, struct plog_view *v
         .synced_end = log->synced_end,
         .watermark = log->watermark,
         .leader_epoch = log->leader_epoch,
-        .epoch_last = log->epoch_count == 0 ? -1 : log->epochs[log->epoch_count - 1].epoch,
+        .epoch_last = plog__epoch_last(log),
         .timestamp_max = log->timestamp_max,
         .timestamp_max_offset = log->timestamp_max_offset,
         .size_bytes = log->size_bytes,

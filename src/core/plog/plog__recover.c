@@ -129,7 +129,7 @@ static struct base_slice good_part(const struct plog__log *log, struct base_slic
 {
     const struct plog_run *run = &log->replay.run;
     int64_t offset = run->offset_base;
-    int32_t epoch = log->epoch_count == 0 ? -1 : log->epochs[log->epoch_count - 1].epoch;
+    int32_t epoch = plog__epoch_last(log);
     size_t at = 0, good = 0;
     while (bytes.size_bytes - at >= REC_HEADER_BYTES) {
         struct plog__head head;
