@@ -675,6 +675,12 @@ struct plog__segment *plog__segment_at(const struct plog *plog, uint32_t slot);
 struct plog__log *plog__log_of(const struct plog *plog, struct plog_ref ref); /* NULL: dead */
 uint32_t plog__log_slot(const struct plog *plog, const struct plog__log *log);
 uint32_t plog__segment_slot(const struct plog *plog, const struct plog__segment *segment);
+/* Whether a checkpoint is at this log, and so far. */
+static inline bool plog__is_captured(const struct plog *plog, const struct plog__log *log,
+                                     enum plog__capture_state state)
+{
+    return plog->capture.state == state && plog->capture.log == plog__log_slot(plog, log);
+}
 struct plog__log *plog__log_by_id(const struct plog *plog, struct base_part id);
 MUST_USE
 enum base_rc plog__log_make(struct plog *plog, struct base_part id, struct base_slice name, struct plog__log **log_out);
@@ -870,6 +876,8 @@ void plog__recovery_check(struct plog *plog);
 void plog__birth_write(struct plog__log *log);
 bool plog__is_orphan(const struct plog *plog, struct base_part id);
 
+/* What the segment's file has beyond what is known of it is cut before the next write. */
+void plog__undo_want(struct plog *plog, struct plog__log *log, struct plog__segment *segment);
 void plog__tail_flush(struct plog *plog, struct plog__log *log, struct plog__segment *segment); /* plog__writer.c */
 
 /* ---- plog__state.c ---- */

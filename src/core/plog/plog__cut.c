@@ -20,15 +20,10 @@
 
 static struct plog__log *log_of(const struct plog *plog) { return plog__log_at(plog, plog->cutter.log); }
 
-static bool is_capturing(const struct plog *plog, const struct plog__log *log)
-{
-    return plog->capture.state == PLOG__CAPTURE_SYNC && plog->capture.log == plog__log_slot(plog, log);
-}
-
 static bool is_ready(const struct plog *plog, const struct plog__log *log)
 {
     return log->is_cutting && plog__log_is_idle(log) && !log->is_start_moving && !log->has_epoch &&
-           !is_capturing(plog, log);
+           !plog__is_captured(plog, log, PLOG__CAPTURE_SYNC);
 }
 
 void plog__cut_look(struct plog *plog, struct plog__log *log)
@@ -220,10 +215,15 @@ static uint32_t entry_bytes_of(const struct plog__cutter *cutter)
     return is_time(cutter) ? PLOG__TIME_BYTES : PLOG__INDEX_BYTES;
 }
 
+static int64_t entry_offset(const struct plog__cutter *cutter, const struct plog__segment *segment, const uint8_t *at)
+{
+    return segment->base + base_get_u32(at + (is_time(cutter) ? 8 : 0));
+}
+
 static void take_entry(struct plog__cutter *cutter, const struct plog__segment *segment, const uint8_t *at)
 {
     cutter->has_best = true;
-    cutter->best_offset = segment->base + base_get_u32(at + (is_time(cutter) ? 8 : 0));
+    cutter->best_offset = entry_offset(cutter, segment, at);
     cutter->best = is_time(cutter) ? base_get_u64(at) : base_get_u32(at + 4);
 }
 
@@ -249,7 +249,7 @@ static void search_begin(struct plog *plog, enum plog__cut_state state, int64_t 
     uint32_t count = is_time(cutter) ? tail->time_count : tail->index_count;
     for (uint32_t i = 0; i < count; i++) {
         const uint8_t *at = entries + (size_t)i * entry_bytes_of(cutter);
-        if (segment->base + base_get_u32(at + (is_time(cutter) ? 8 : 0)) >= key) { break; }
+        if (entry_offset(cutter, segment, at) >= key) { break; }
         take_entry(cutter, segment, at);
         cutter->low = cutter->high; /* all of the file's come before it */
     }
@@ -312,7 +312,7 @@ static void search_read(struct plog *plog, uint64_t count_bytes)
     uint32_t good = 0;
     while (good < count) {
         const uint8_t *at = cutter->chunk + (size_t)good * entry_bytes_of(cutter);
-        if (segment->base + base_get_u32(at + (is_time(cutter) ? 8 : 0)) >= cutter->key) { break; }
+        if (entry_offset(cutter, segment, at) >= cutter->key) { break; }
         take_entry(cutter, segment, at);
         good += 1;
     }
@@ -635,7 +635,7 @@ void plog__cut_advance(struct plog *plog, struct port_out *out)
             step(plog, out);
             continue;
         }
-        if (is_capturing(plog, log)) { return; } /* it looks again when its files are synced */
+        if (plog__is_captured(plog, log, PLOG__CAPTURE_SYNC)) { return; } /* it looks again when its files are synced */
         if (!leave(plog, log)) {
             plog__file_retry_later(plog, &cutter->task);
             return;

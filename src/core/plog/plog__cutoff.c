@@ -145,11 +145,8 @@ void plog__cut_apply(struct plog *plog, struct plog__log *log, struct plog__segm
         segment->needs_cut = !is_live;
         if (is_live) {
             count_leases(plog, segment);
-            CHECK(!log->needs_undo);
-            log->needs_undo = true;
+            plog__undo_want(plog, log, segment);
             log->is_undo_cut = true;
-            log->undo_segment = plog__segment_slot(plog, segment);
-            segment->pins += 1;
         }
     }
     forget_hints(log, offset_end);

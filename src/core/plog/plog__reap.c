@@ -82,7 +82,7 @@ static bool is_log_at_rest(const struct plog *plog, const struct plog__log *log)
         log->writer.file != 0) {
         return false;
     }
-    if (plog->capture.state == PLOG__CAPTURE_SYNC && plog->capture.log == plog__log_slot(plog, log)) { return false; }
+    if (plog__is_captured(plog, log, PLOG__CAPTURE_SYNC)) { return false; }
     return base_list_is_empty(&log->rounds) && base_list_is_empty(&log->queue) && log->flush == PLOG__FLUSH_NONE &&
            log->small == PLOG__SMALL_NONE && !log->needs_undo;
 }
@@ -111,9 +111,8 @@ static void end_log(struct plog *plog, struct plog__log *log, enum plog_result r
     reap->state = PLOG__REAP_IDLE;
     plog__note(plog, (struct plog__note){.kind = PLOG_OUT_DELETED, .id = log->id, .result = result});
     base_list_remove(&plog->deleting, &log->reap);
-    struct plog__capture *capture = &plog->capture;
-    bool is_awaited = capture->state == PLOG__CAPTURE_NEXT && capture->log == plog__log_slot(plog, log);
-    if (is_awaited) { plog__task_ready(plog, &capture->task); } /* it waits for the log to come to rest */
+    /* A checkpoint waits for the log to come to rest. */
+    if (plog__is_captured(plog, log, PLOG__CAPTURE_NEXT)) { plog__task_ready(plog, &plog->capture.task); }
     plog__log_free(plog, log);
 }
 

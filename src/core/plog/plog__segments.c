@@ -193,7 +193,7 @@ void plog__sync_advance(struct plog *plog, struct plog__segment *segment, struct
     /* A deleted log opens nothing: its names may be another's by now. */
     if (segment->is_sync_in_flight || !segment->is_sync_wanted || plog->is_failed || log->is_deleting) {
         plog__file_release(plog, &segment->sync);
-        bool is_captured = plog->capture.state == PLOG__CAPTURE_SYNC && plog->capture.log == segment->log;
+        bool is_captured = plog__is_captured(plog, log, PLOG__CAPTURE_SYNC);
         if (log->is_deleting && is_captured) { plog__task_ready(plog, &plog->capture.task); } /* it waited for this */
         return;
     }

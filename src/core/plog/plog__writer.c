@@ -57,14 +57,20 @@ static void begin_flush(struct plog *plog, struct plog__log *log, struct plog__s
     segment->pins += 1;
 }
 
+void plog__undo_want(struct plog *plog, struct plog__log *log, struct plog__segment *segment)
+{
+    CHECK(!log->needs_undo);
+    log->needs_undo = true;
+    log->undo_segment = plog__segment_slot(plog, segment);
+    segment->pins += 1;
+}
+
 /* Nothing comes after its end any more, so what a crash left there is cut now or never. Kept where lost entries may have named it. */
 static void cut_before_seal(struct plog *plog, struct plog__log *log, struct plog__segment *segment)
 {
     bool is_kept = plog->has_lost_entries || log->is_suspect || log->is_damaged || log->damaged_count > 0;
     if (!segment->needs_cut || !segment->is_created || is_kept || log->needs_undo || log->is_dir_lost) { return; }
-    log->needs_undo = true;
-    log->undo_segment = plog__segment_slot(plog, segment);
-    segment->pins += 1;
+    plog__undo_want(plog, log, segment);
     plog__task_ready(plog, &log->writer);
 }
 
@@ -528,11 +534,7 @@ static void write_done(struct plog *plog, struct plog__log *log, const struct po
         plog__tail_flush(plog, log, segment);
         return;
     }
-    log->needs_undo = !plog->is_failed && !log->is_failed;
-    if (log->needs_undo) {
-        log->undo_segment = round->segment;
-        segment->pins += 1;
-    }
+    if (!plog->is_failed && !log->is_failed) { plog__undo_want(plog, log, segment); }
     fail_writing(plog, log, event->done.rc);
 }
 
@@ -561,8 +563,8 @@ static enum go step(struct plog *plog, struct plog__log *log, struct port_out *o
         if (log->is_deleting) { plog__task_ready(plog, &plog->reaper.task); }
         return STOP_HERE;
     }
-    bool is_captured = plog->capture.state == PLOG__CAPTURE_NEXT && plog->capture.log == plog__log_slot(plog, log) &&
-                       plog->capture.task.list != &plog->handle_waiters;
+    bool is_captured =
+        plog__is_captured(plog, log, PLOG__CAPTURE_NEXT) && plog->capture.task.list != &plog->handle_waiters;
     bool waits_for_lease = log->is_undo_cut && plog__cut_must_wait(plog, log);
     /* Nothing is written until the journal has the truncation, and the file is cut. */
     if (log->is_cut_out || waits_for_lease) {
