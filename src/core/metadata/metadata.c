@@ -475,11 +475,15 @@ void metadata_reset(struct metadata *metadata)
 
 /* ---- overrides ---------------------------------------------------------------------------------------------------- */
 
+static struct base_slice resource_name_of(const struct metadata__override *override)
+{
+    return base_slice_of(override->resource_name, override->resource_name_bytes);
+}
+
 static int compare_override(const struct metadata__override *override, struct base_slice resource_name,
                             struct base_slice name)
 {
-    int order =
-        base_slice_compare(base_slice_of(override->resource_name, override->resource_name_bytes), resource_name);
+    int order = base_slice_compare(resource_name_of(override), resource_name);
     if (order != 0) { return order; }
     return base_slice_compare(base_slice_of(override->name, override->name_bytes), name);
 }
@@ -562,10 +566,7 @@ bool metadata_overrides(const struct metadata *metadata, enum metadata_resource 
     } else {
         while (link != 0) {
             const struct metadata__override *override = metadata__override_at(metadata, link);
-            if (base_slice_equal(base_slice_of(override->resource_name, override->resource_name_bytes),
-                                 resource_name)) {
-                break;
-            }
+            if (base_slice_equal(resource_name_of(override), resource_name)) { break; }
             link = override->next;
         }
     }
@@ -573,21 +574,26 @@ bool metadata_overrides(const struct metadata *metadata, enum metadata_resource 
     return link != 0;
 }
 
-bool metadata_override_next(const struct metadata *metadata, struct metadata_override_cursor *cursor,
-                            struct metadata_pair *pair_out)
+static bool take_override(const struct metadata *metadata, struct metadata_override_cursor *cursor,
+                          struct base_slice *resource_name_out, struct metadata_pair *pair_out)
 {
     if (cursor->next == 0) { return false; }
     const struct metadata__override *override = metadata__override_at(metadata, cursor->next);
+    *resource_name_out = resource_name_of(override);
     *pair_out = (struct metadata_pair){.name = base_slice_of(override->name, override->name_bytes),
                                        .value = base_slice_of(override->value, override->value_bytes)};
     cursor->next = override->next;
-    if (cursor->next != 0) { /* another broker's begin where the resource changes */
-        const struct metadata__override *next = metadata__override_at(metadata, cursor->next);
-        if (!base_slice_equal(base_slice_of(next->resource_name, next->resource_name_bytes),
-                              base_slice_of(override->resource_name, override->resource_name_bytes))) {
-            cursor->next = 0;
-        }
-    }
+    return true;
+}
+
+bool metadata_override_next(const struct metadata *metadata, struct metadata_override_cursor *cursor,
+                            struct metadata_pair *pair_out)
+{
+    struct base_slice name;
+    if (!take_override(metadata, cursor, &name, pair_out)) { return false; }
+    if (cursor->next == 0) { return true; }
+    /* Another broker's begin where the resource changes. */
+    if (!base_slice_equal(resource_name_of(metadata__override_at(metadata, cursor->next)), name)) { cursor->next = 0; }
     return true;
 }
 
@@ -599,13 +605,7 @@ struct metadata_override_cursor metadata_broker_overrides(const struct metadata 
 bool metadata_broker_override_next(const struct metadata *metadata, struct metadata_override_cursor *cursor,
                                    struct base_slice *resource_name_out, struct metadata_pair *pair_out)
 {
-    if (cursor->next == 0) { return false; }
-    const struct metadata__override *override = metadata__override_at(metadata, cursor->next);
-    *resource_name_out = base_slice_of(override->resource_name, override->resource_name_bytes);
-    *pair_out = (struct metadata_pair){.name = base_slice_of(override->name, override->name_bytes),
-                                       .value = base_slice_of(override->value, override->value_bytes)};
-    cursor->next = override->next;
-    return true;
+    return take_override(metadata, cursor, resource_name_out, pair_out);
 }
 
 /* ---- comparing and checking --------------------------------------------------------------------------------------- */
@@ -638,8 +638,7 @@ static bool is_same_overrides(const struct metadata *a, uint32_t a_link, const s
     while (a_link != 0 && b_link != 0) {
         const struct metadata__override *x = metadata__override_at(a, a_link);
         const struct metadata__override *y = metadata__override_at(b, b_link);
-        if (compare_override(x, base_slice_of(y->resource_name, y->resource_name_bytes),
-                             base_slice_of(y->name, y->name_bytes)) != 0 ||
+        if (compare_override(x, resource_name_of(y), base_slice_of(y->name, y->name_bytes)) != 0 ||
             !base_slice_equal(base_slice_of(x->value, x->value_bytes), base_slice_of(y->value, y->value_bytes))) {
             return false;
         }
