@@ -473,6 +473,12 @@ static uint32_t drop_until(struct metadata_level *levels, uint32_t count, struct
     return count - drop;
 }
 
+/* Those that Kafka tells of a topic config: what it tells of its first synonym. */
+static uint32_t told_levels(const struct metadata_definition *definition, struct metadata_level *levels, uint32_t count)
+{
+    return count == 0 ? 0 : drop_until(levels, count, base_slice_text(definition->synonyms[0].name));
+}
+
 uint32_t metadata_synonym_levels(const struct metadata *metadata, struct base_slice name,
                                  struct metadata_level levels_out[METADATA_LEVELS_MAX])
 {
@@ -494,24 +500,29 @@ uint32_t metadata_levels(const struct metadata *metadata, const struct metadata_
                                                     .source = METADATA_SOURCE_TOPIC};
         count += 1;
     }
-    if (definition->synonyms[0].name == NULL) { return count; }
-    return count + metadata_synonym_levels(metadata, base_slice_text(definition->synonyms[0].name), levels_out + count);
+    return count + told_levels(definition, levels_out + count, synonym_levels(metadata, id, levels_out + count));
 }
 
 struct base_slice metadata_text(const struct metadata *metadata, const struct metadata_topic *topic,
                                 enum metadata_id id, enum metadata_source *source_out)
 {
+    const struct metadata_definition *definition = metadata_definition(id);
     struct metadata_level levels[METADATA_LEVELS_MAX];
-    uint32_t told = metadata_levels(metadata, topic, id, levels);
-    *source_out = told == 0 ? METADATA_SOURCE_DEFAULT : levels[0].source;
-    if (*source_out == METADATA_SOURCE_TOPIC) { return trimmed(levels[0].value); }
+    const struct metadata__override *override = topic_override(metadata, topic, id);
+    if (override != NULL) {
+        *source_out = METADATA_SOURCE_TOPIC;
+        return trimmed(base_slice_of(override->value, override->value_bytes));
+    }
     uint32_t count = synonym_levels(metadata, id, levels);
-    switch (count == 0 ? METADATA_SOURCE_DEFAULT : levels[0].source) {
-    case METADATA_SOURCE_TOPIC:
+    struct metadata_level in_force = {.source = METADATA_SOURCE_DEFAULT};
+    if (count > 0) { in_force = levels[0]; }
+    *source_out = told_levels(definition, levels, count) == 0 ? METADATA_SOURCE_DEFAULT : levels[0].source;
+    switch (in_force.source) {
+    case METADATA_SOURCE_TOPIC: break; /* seen to */
     case METADATA_SOURCE_BROKER:
-    case METADATA_SOURCE_DEFAULT_BROKER: return trimmed(levels[0].value);
+    case METADATA_SOURCE_DEFAULT_BROKER: return trimmed(in_force.value);
     case METADATA_SOURCE_STATIC: return metadata->statics[id].text;
-    case METADATA_SOURCE_DEFAULT: return base_slice_text(metadata_definition(id)->default_value);
+    case METADATA_SOURCE_DEFAULT: return base_slice_text(definition->default_value);
     }
     UNREACHABLE();
 }
