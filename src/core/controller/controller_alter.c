@@ -70,17 +70,9 @@ static void add_items(struct base_text *text, struct base_slice items, struct ba
 
 static bool is_list(const struct change *change, struct base_slice name, enum metadata_id *id_out)
 {
-    if (change->type == METADATA_RESOURCE_TOPIC) {
-        return metadata_id_of(name, id_out) && metadata_definition(*id_out)->type == METADATA_LIST;
-    }
-    for (unsigned id = 0; id < METADATA_ID_COUNT; id++) {
-        const struct metadata_definition *definition = metadata_definition((enum metadata_id)id);
-        const char *synonym = definition->synonyms[0].name;
-        if (synonym == NULL || !base_slice_equal(base_slice_text(synonym), name)) { continue; }
-        *id_out = (enum metadata_id)id;
-        return definition->type == METADATA_LIST;
-    }
-    return false;
+    bool is_known =
+        change->type == METADATA_RESOURCE_TOPIC ? metadata_id_of(name, id_out) : metadata_first_synonym(name, id_out);
+    return is_known && metadata_definition(*id_out)->type == METADATA_LIST;
 }
 
 /* The value of a list after items were appended to it or taken from it; built in the arena. */

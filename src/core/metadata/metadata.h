@@ -309,6 +309,8 @@ bool metadata_broker_override_next(const struct metadata *metadata, struct metad
 
 /* Those are overrides of METADATA_RESOURCE_BROKER: of one node, by its id in decimal, or of all (""). */
 bool metadata_is_dynamic(struct base_slice name);
+/* The topic config whose first synonym a broker config is. */
+bool metadata_first_synonym(struct base_slice name, enum metadata_id *id_out);
 /* BASE_MISSING: that one can't change. BASE_BAD: the value is wrong, `message` (may be NULL) has Kafka's words. */
 MUST_USE
 enum base_rc metadata_dynamic_check(struct base_slice name, struct base_slice value, struct base_text *message);

@@ -9,6 +9,8 @@
 
 #include "metadata/metadata.h"
 
+#define METADATA__MILLION 1000000 /* a double is a number of millionths */
+
 struct metadata__override {
     uint32_t next; /* of the same list, by (resource_name, name): index + 1 */
     uint8_t resource_name_bytes;
@@ -68,6 +70,17 @@ const struct metadata__override *metadata__override_at(const struct metadata *me
 /* The override `name` in the list that starts at `link`; NULL: none. */
 const struct metadata__override *metadata__find_override(const struct metadata *metadata, uint32_t link,
                                                          struct base_slice resource_name, struct base_slice name);
+/* In metadata_config.c. Java's String.trim; and how Kafka begins to say that a value is wrong (`message` may be NULL). */
+struct base_slice metadata__trimmed(struct base_slice text);
+void metadata__say_invalid(struct base_text *message, struct base_slice value, const char *name);
+/* The topic config that a broker config is a synonym of, and which of its synonyms. */
+bool metadata__find_synonym(struct base_slice name, enum metadata_id *id_out, uint8_t *synonym_out);
+/* Adds what is set dynamically for brokers under `resource_name`, if it is. Returns the new count. */
+uint32_t metadata__add_dynamic(const struct metadata *metadata, struct base_slice resource_name,
+                               enum metadata_source source, struct base_slice name, struct metadata_level *levels,
+                               uint32_t count);
+#define METADATA__NODE_BYTES 12
+struct base_slice metadata__node_name(const struct metadata *metadata, char words[METADATA__NODE_BYTES]);
 /* Reads the node's configuration into `statics`. BASE_BAD: a value is not valid. BASE_FULL: arena. */
 MUST_USE
 enum base_rc metadata__read_statics(struct metadata *metadata, struct base_arena *arena);

@@ -6,13 +6,11 @@
  */
 #include "metadata/metadata__room.h"
 
-#define MILLION 1000000
-
 /* ---- reading ------------------------------------------------------------------------------------------------------ */
 
 static bool is_space(uint8_t c) { return c <= ' '; } /* Java's String.trim */
 
-static struct base_slice trimmed(struct base_slice text)
+struct base_slice metadata__trimmed(struct base_slice text)
 {
     while (text.size_bytes > 0 && is_space(text.at[0])) {
         text.at += 1;
@@ -52,7 +50,7 @@ static bool parse_millionths(struct base_slice text, int64_t *number_out)
         i = 1;
     }
     int64_t number = 0;
-    int64_t unit = MILLION;
+    int64_t unit = METADATA__MILLION;
     bool has_point = false;
     bool has_digit = false;
     for (; i < text.size_bytes; i++) {
@@ -64,8 +62,8 @@ static bool parse_millionths(struct base_slice text, int64_t *number_out)
             if (has_point) {
                 unit /= 10;
                 number += (c - '0') * unit;
-            } else if (number < INT64_MAX / MILLION / 100) {
-                number = number * 10 + (int64_t)(c - '0') * MILLION;
+            } else if (number < INT64_MAX / METADATA__MILLION / 100) {
+                number = number * 10 + (int64_t)(c - '0') * METADATA__MILLION;
             }
         } else {
             return false;
@@ -77,7 +75,7 @@ static bool parse_millionths(struct base_slice text, int64_t *number_out)
 
 /* ---- judging ------------------------------------------------------------------------------------------------------ */
 
-static void say(struct base_text *message, struct base_slice value, const char *name)
+void metadata__say_invalid(struct base_text *message, struct base_slice value, const char *name)
 {
     if (message == NULL) { return; }
     base_text_add(message, "Invalid value ");
@@ -113,7 +111,7 @@ static enum base_rc parse_boolean(const char *name, struct base_slice value, int
     } else if (is_word_ignoring_case(value, "false")) {
         *number_out = 0;
     } else {
-        say(message, value, name);
+        metadata__say_invalid(message, value, name);
         say_words(message, "Expected value to be either true or false");
         return BASE_BAD;
     }
@@ -125,7 +123,7 @@ static void say_limit(struct base_text *message, const struct metadata_definitio
 {
     if (message == NULL) { return; }
     base_text_add(message, words);
-    base_text_add_i64(message, definition->type == METADATA_DOUBLE ? limit / MILLION : limit);
+    base_text_add_i64(message, definition->type == METADATA_DOUBLE ? limit / METADATA__MILLION : limit);
 }
 
 static enum base_rc parse_number(enum metadata_id id, const char *name, struct base_slice value, int64_t *number_out,
@@ -136,23 +134,23 @@ static enum base_rc parse_number(enum metadata_id id, const char *name, struct b
     bool is_number =
         definition->type == METADATA_DOUBLE ? parse_millionths(value, &number) : parse_integer(value, &number);
     if (!is_number || (definition->type == METADATA_INT && (number > INT32_MAX || number < INT32_MIN))) {
-        say(message, value, name);
+        metadata__say_invalid(message, value, name);
         say_words(message, "Not a number of type ");
         say_words(message, type_name(definition->type));
         return BASE_BAD;
     }
     if (id == METADATA_COMPRESSION_GZIP_LEVEL) { /* the one whose range has a hole */
         if (number != -1 && (number < definition->min || number > definition->max)) {
-            say(message, value, name);
+            metadata__say_invalid(message, value, name);
             say_words(message, "Value must be between 1 and 9 or equal to -1");
             return BASE_BAD;
         }
     } else if (number < definition->min) {
-        say(message, value, name);
+        metadata__say_invalid(message, value, name);
         say_limit(message, definition, "Value must be at least ", definition->min);
         return BASE_BAD;
     } else if (number > definition->max) {
-        say(message, value, name);
+        metadata__say_invalid(message, value, name);
         say_limit(message, definition, "Value must be no more than ", definition->max);
         return BASE_BAD;
     }
@@ -185,7 +183,7 @@ static enum base_rc parse_string(enum metadata_id id, const char *name, struct b
     const struct metadata_definition *definition = metadata_definition(id);
     int64_t choice = choice_of(definition, value);
     if (definition->choices[0] != NULL && definition->choices[choice] == NULL) {
-        say(message, value, name);
+        metadata__say_invalid(message, value, name);
         say_choices(message, definition);
         return BASE_BAD;
     }
@@ -241,7 +239,7 @@ static enum base_rc check_item(const struct metadata_definition *definition, con
     }
     int64_t choice = choice_of(definition, item);
     if (definition->choices[choice] == NULL) {
-        say(message, item, name);
+        metadata__say_invalid(message, item, name);
         say_choices(message, definition);
         return BASE_BAD;
     }
@@ -257,7 +255,8 @@ static enum base_rc parse_list(enum metadata_id id, const char *name, struct bas
     struct base_slice rest = value;
     while (value.size_bytes > 0) { /* an empty text is an empty list */
         size_t comma = find_byte(rest, ',');
-        enum base_rc rc = check_item(definition, name, value, trimmed(base_slice_of(rest.at, comma)), &bits, message);
+        enum base_rc rc =
+            check_item(definition, name, value, metadata__trimmed(base_slice_of(rest.at, comma)), &bits, message);
         if (rc != BASE_OK) { return rc; }
         if (comma == rest.size_bytes) { break; }
         rest = base_slice_of(rest.at + comma + 1, rest.size_bytes - comma - 1);
@@ -269,7 +268,7 @@ static enum base_rc parse_list(enum metadata_id id, const char *name, struct bas
 static enum base_rc parse_named(enum metadata_id id, const char *name, struct base_slice value, int64_t *number_out,
                                 struct base_text *message)
 {
-    value = trimmed(value);
+    value = metadata__trimmed(value);
     switch (metadata_definition(id)->type) {
     case METADATA_BOOLEAN: return parse_boolean(name, value, number_out, message);
     case METADATA_INT:
@@ -289,7 +288,7 @@ enum base_rc metadata_parse(enum metadata_id id, struct base_slice value, int64_
 
 /* ---- the node's configuration ------------------------------------------------------------------------------------- */
 
-static bool find_synonym(struct base_slice name, enum metadata_id *id_out, uint8_t *synonym_out)
+bool metadata__find_synonym(struct base_slice name, enum metadata_id *id_out, uint8_t *synonym_out)
 {
     for (unsigned id = 0; id < METADATA_ID_COUNT; id++) {
         const struct metadata_definition *definition = metadata_definition((enum metadata_id)id);
@@ -312,7 +311,7 @@ static enum base_rc parse_synonym(enum metadata_id id, uint8_t synonym, struct b
     enum base_rc rc = parse_named(id, it->name, value, number_out, message);
     if (rc != BASE_OK || it->factor == 1 || *number_out <= 0) { return rc; }
     if (*number_out > INT64_MAX / it->factor) {
-        say(message, value, it->name);
+        metadata__say_invalid(message, value, it->name);
         say_words(message, "Value is too large");
         return BASE_BAD;
     }
@@ -325,7 +324,7 @@ enum base_rc metadata_broker_value_check(struct base_slice name, struct base_sli
     enum metadata_id id;
     uint8_t synonym;
     int64_t number;
-    if (!find_synonym(name, &id, &synonym)) { return BASE_MISSING; }
+    if (!metadata__find_synonym(name, &id, &synonym)) { return BASE_MISSING; }
     return parse_synonym(id, synonym, value, &number, message);
 }
 
@@ -333,13 +332,13 @@ static enum base_rc read_static(struct metadata *metadata, struct base_arena *ar
 {
     enum metadata_id id;
     uint8_t synonym;
-    if (!find_synonym(pair.name, &id, &synonym)) { return BASE_OK; }
+    if (!metadata__find_synonym(pair.name, &id, &synonym)) { return BASE_OK; }
     struct metadata__static *it = &metadata->statics[id];
     int64_t number;
     enum base_rc rc = parse_synonym(id, synonym, pair.value, &number, NULL);
     if (rc != BASE_OK) { return rc; }
     if (it->is_set && it->synonym <= synonym) { return BASE_OK; } /* the earlier synonym wins */
-    struct base_slice text = trimmed(pair.value);
+    struct base_slice text = metadata__trimmed(pair.value);
     if (metadata_definition(id)->synonyms[synonym].factor != 1) {
         char *at = base_arena_take_bytes(arena, 24);
         if (at == NULL) { return BASE_FULL; }
@@ -385,23 +384,37 @@ struct base_slice metadata_broker_value(const struct metadata *metadata, struct 
 
 /* ---- what is in force --------------------------------------------------------------------------------------------- */
 
+struct base_slice metadata__node_name(const struct metadata *metadata, char words[METADATA__NODE_BYTES])
+{
+    struct base_text node;
+    base_text_init(&node, words, METADATA__NODE_BYTES);
+    base_text_add_i64(&node, metadata->node_id);
+    return base_text_slice(&node);
+}
+
+uint32_t metadata__add_dynamic(const struct metadata *metadata, struct base_slice resource_name,
+                               enum metadata_source source, struct base_slice name, struct metadata_level *levels,
+                               uint32_t count)
+{
+    const struct metadata__override *found =
+        metadata__find_override(metadata, metadata->first_broker_override, resource_name, name);
+    if (found == NULL) { return count; }
+    levels[count] = (struct metadata_level){.name = name,
+                                            .value = base_slice_of(found->value, found->value_bytes),
+                                            .source = source};
+    return count + 1;
+}
+
 /* Adds the dynamic configs of brokers under `resource_name`. Only synonyms in the topic config's own unit can be changed while
  * a node runs, as in Kafka. */
 static uint32_t add_dynamic(const struct metadata *metadata, const struct metadata_definition *definition,
                             struct base_slice resource_name, enum metadata_source source, struct metadata_level *levels,
                             uint32_t count)
 {
-    if (metadata->first_broker_override == 0) { return count; }
     for (uint32_t i = 0; i < METADATA_SYNONYMS_MAX && definition->synonyms[i].name != NULL; i++) {
         if (definition->synonyms[i].factor != 1) { continue; }
         struct base_slice name = base_slice_text(definition->synonyms[i].name);
-        const struct metadata__override *found =
-            metadata__find_override(metadata, metadata->first_broker_override, resource_name, name);
-        if (found == NULL) { continue; }
-        levels[count] = (struct metadata_level){.name = name,
-                                                .value = base_slice_of(found->value, found->value_bytes),
-                                                .source = source};
-        count += 1;
+        count = metadata__add_dynamic(metadata, resource_name, source, name, levels, count);
     }
     return count;
 }
@@ -451,12 +464,10 @@ static uint32_t synonym_levels(const struct metadata *metadata, enum metadata_id
 {
     const struct metadata_definition *definition = metadata_definition(id);
     if (definition->synonyms[0].name == NULL) { return 0; }
-    char words[12];
-    struct base_text node;
-    base_text_init(&node, words, sizeof words);
-    base_text_add_i64(&node, metadata->node_id);
+    char words[METADATA__NODE_BYTES];
+    struct base_slice node = metadata__node_name(metadata, words);
     uint32_t count = 0;
-    count = add_dynamic(metadata, definition, base_text_slice(&node), METADATA_SOURCE_BROKER, levels_out, count);
+    count = add_dynamic(metadata, definition, node, METADATA_SOURCE_BROKER, levels_out, count);
     count = add_dynamic(metadata, definition, base_slice_of("", 0), METADATA_SOURCE_DEFAULT_BROKER, levels_out, count);
     count = add_statics(metadata, definition, levels_out, count);
     CHECK(count < METADATA_LEVELS_MAX - 1);
@@ -484,7 +495,7 @@ uint32_t metadata_synonym_levels(const struct metadata *metadata, struct base_sl
 {
     enum metadata_id id;
     uint8_t synonym;
-    if (!find_synonym(name, &id, &synonym)) { return 0; }
+    if (!metadata__find_synonym(name, &id, &synonym)) { return 0; }
     return drop_until(levels_out, synonym_levels(metadata, id, levels_out), name);
 }
 
@@ -511,7 +522,7 @@ struct base_slice metadata_text(const struct metadata *metadata, const struct me
     const struct metadata__override *override = topic_override(metadata, topic, id);
     if (override != NULL) {
         *source_out = METADATA_SOURCE_TOPIC;
-        return trimmed(base_slice_of(override->value, override->value_bytes));
+        return metadata__trimmed(base_slice_of(override->value, override->value_bytes));
     }
     uint32_t count = synonym_levels(metadata, id, levels);
     struct metadata_level in_force = {.source = METADATA_SOURCE_DEFAULT};
@@ -520,7 +531,7 @@ struct base_slice metadata_text(const struct metadata *metadata, const struct me
     switch (in_force.source) {
     case METADATA_SOURCE_TOPIC: break; /* seen to */
     case METADATA_SOURCE_BROKER:
-    case METADATA_SOURCE_DEFAULT_BROKER: return trimmed(in_force.value);
+    case METADATA_SOURCE_DEFAULT_BROKER: return metadata__trimmed(in_force.value);
     case METADATA_SOURCE_STATIC: return metadata->statics[id].text;
     case METADATA_SOURCE_DEFAULT: return base_slice_text(definition->default_value);
     }

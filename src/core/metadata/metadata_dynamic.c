@@ -6,44 +6,38 @@
  */
 #include "metadata/metadata__room.h"
 
-#define MILLION 1000000
-
 /* What is dynamic besides the topic configs' own broker names: here a node reads these from the image whenever it needs them. */
-static const struct {
+static const struct other {
     const char *name;
     bool is_boolean;
 } others[] = {{"auto.create.topics.enable", true}, {"num.partitions", false}};
 
 /* The topic config that a broker config is the first synonym of: the one in its own unit, which Kafka lets change too. */
-static bool find_first_synonym(struct base_slice name)
+bool metadata_first_synonym(struct base_slice name, enum metadata_id *id_out)
 {
-    for (unsigned id = 0; id < METADATA_ID_COUNT; id++) {
-        const struct metadata_synonym *first = &metadata_definition((enum metadata_id)id)->synonyms[0];
-        if (first->name != NULL && base_slice_equal(base_slice_text(first->name), name)) { return true; }
-    }
-    return false;
+    uint8_t synonym;
+    return metadata__find_synonym(name, id_out, &synonym) && synonym == 0;
 }
 
-static const bool *find_other(struct base_slice name)
+static const struct other *find_other(struct base_slice name)
 {
     for (size_t i = 0; i < BASE_ARRAY_COUNT(others); i++) {
-        if (base_slice_equal(base_slice_text(others[i].name), name)) { return &others[i].is_boolean; }
+        if (base_slice_equal(base_slice_text(others[i].name), name)) { return &others[i]; }
     }
     return NULL;
 }
 
-bool metadata_is_dynamic(struct base_slice name) { return find_first_synonym(name) || find_other(name) != NULL; }
+bool metadata_is_dynamic(struct base_slice name)
+{
+    enum metadata_id id;
+    return metadata_first_synonym(name, &id) || find_other(name) != NULL;
+}
 
-static enum base_rc complain(struct base_slice name, struct base_slice value, const char *why,
+static enum base_rc complain(const struct other *other, struct base_slice value, const char *why,
                              struct base_text *message)
 {
-    if (message == NULL) { return BASE_BAD; }
-    base_text_add(message, "Invalid value ");
-    base_text_add_slice(message, value);
-    base_text_add(message, " for configuration ");
-    base_text_add_slice(message, name);
-    base_text_add(message, ": ");
-    base_text_add(message, why);
+    metadata__say_invalid(message, value, other->name);
+    if (message != NULL) { base_text_add(message, why); }
     return BASE_BAD;
 }
 
@@ -54,43 +48,30 @@ static bool is_word(struct base_slice value, const char *word)
 
 enum base_rc metadata_dynamic_check(struct base_slice name, struct base_slice value, struct base_text *message)
 {
-    const bool *is_boolean = find_other(name);
-    if (is_boolean == NULL) {
-        return find_first_synonym(name) ? metadata_broker_value_check(name, value, message) : BASE_MISSING;
+    const struct other *other = find_other(name);
+    enum metadata_id id;
+    if (other == NULL) {
+        return metadata_first_synonym(name, &id) ? metadata_broker_value_check(name, value, message) : BASE_MISSING;
     }
-    if (*is_boolean) {
+    if (other->is_boolean) {
         if (is_word(value, "true") || is_word(value, "false")) { return BASE_OK; }
-        return complain(name, value, "Expected value to be either true or false", message);
+        return complain(other, value, "Expected value to be either true or false", message);
     }
     int64_t number;
     if (base_text_parse_i64(value, &number) != BASE_OK || number > INT32_MAX || number < INT32_MIN) {
-        return complain(name, value, "Not a number of type INT", message);
+        return complain(other, value, "Not a number of type INT", message);
     }
-    return number >= 1 ? BASE_OK : complain(name, value, "Value must be at least 1", message);
+    return number >= 1 ? BASE_OK : complain(other, value, "Value must be at least 1", message);
 }
 
 uint32_t metadata_broker_levels(const struct metadata *metadata, struct base_slice name,
                                 struct metadata_level levels_out[METADATA_BROKER_LEVELS_MAX])
 {
     uint32_t count = 0;
-    char words[12];
-    struct base_text node;
-    base_text_init(&node, words, sizeof words);
-    base_text_add_i64(&node, metadata->node_id);
-    const struct {
-        struct base_slice resource_name;
-        enum metadata_source source;
-    } resources[] = {{base_text_slice(&node), METADATA_SOURCE_BROKER},
-                     {base_slice_of("", 0), METADATA_SOURCE_DEFAULT_BROKER}};
-    for (size_t i = 0; i < BASE_ARRAY_COUNT(resources); i++) {
-        const struct metadata__override *found =
-            metadata__find_override(metadata, metadata->first_broker_override, resources[i].resource_name, name);
-        if (found == NULL) { continue; }
-        levels_out[count] = (struct metadata_level){.name = base_slice_of(found->name, found->name_bytes),
-                                                    .value = base_slice_of(found->value, found->value_bytes),
-                                                    .source = resources[i].source};
-        count += 1;
-    }
+    char words[METADATA__NODE_BYTES];
+    struct base_slice node = metadata__node_name(metadata, words), all = base_slice_of("", 0);
+    count = metadata__add_dynamic(metadata, node, METADATA_SOURCE_BROKER, name, levels_out, count);
+    count = metadata__add_dynamic(metadata, all, METADATA_SOURCE_DEFAULT_BROKER, name, levels_out, count);
     struct base_slice value = metadata_broker_value(metadata, name);
     if (value.at != NULL) {
         levels_out[count] = (struct metadata_level){.name = name, .value = value, .source = METADATA_SOURCE_STATIC};
@@ -114,15 +95,6 @@ int64_t metadata_dynamic_number(const struct metadata *metadata, struct base_sli
 
 /* ---- showing ------------------------------------------------------------------------------------------------------ */
 
-static bool is_space(uint8_t c) { return c <= ' '; }
-
-static struct base_slice trimmed(struct base_slice item)
-{
-    while (item.size_bytes > 0 && is_space(item.at[0])) { item = base_slice_of(item.at + 1, item.size_bytes - 1); }
-    while (item.size_bytes > 0 && is_space(item.at[item.size_bytes - 1])) { item.size_bytes -= 1; }
-    return item;
-}
-
 static struct base_slice next_item(struct base_slice *list)
 {
     size_t bytes = 0;
@@ -130,7 +102,7 @@ static struct base_slice next_item(struct base_slice *list)
     struct base_slice item = base_slice_of(list->at, bytes);
     size_t skip = bytes == list->size_bytes ? bytes : bytes + 1;
     *list = base_slice_of(list->at + skip, list->size_bytes - skip);
-    return trimmed(item);
+    return metadata__trimmed(item);
 }
 
 /* Each item once, where it first stands. */
@@ -151,13 +123,13 @@ static void show_list(struct base_slice list, struct base_text *text)
 /* As Java shows a double of some millionths. */
 static void show_millionths(int64_t number, struct base_text *text)
 {
-    uint64_t fraction = (uint64_t)(number % MILLION);
+    uint64_t fraction = (uint64_t)(number % METADATA__MILLION);
     unsigned digits = 6;
     while (digits > 1 && fraction % 10 == 0) {
         fraction /= 10;
         digits -= 1;
     }
-    base_text_add_i64(text, number / MILLION);
+    base_text_add_i64(text, number / METADATA__MILLION);
     base_text_add(text, ".");
     base_text_add_u64_padded(text, fraction, digits);
 }
@@ -175,7 +147,7 @@ void metadata_show(enum metadata_id id, struct base_slice value, struct base_tex
     case METADATA_LONG: base_text_add_i64(text, number); return;
     case METADATA_DOUBLE: show_millionths(number, text); return;
     case METADATA_LIST: show_list(value, text); return;
-    case METADATA_STRING: base_text_add_slice(text, trimmed(value)); return;
+    case METADATA_STRING: base_text_add_slice(text, metadata__trimmed(value)); return;
     }
     UNREACHABLE();
 }
