@@ -38,6 +38,17 @@ static inline int base_slice_compare(struct base_slice a, struct base_slice b)
     return a.size_bytes == b.size_bytes ? 0 : (a.size_bytes < b.size_bytes ? -1 : 1);
 }
 
+/* Takes what stands before the next comma off a list, and the comma too; the last item when there is none. */
+static inline struct base_slice base_slice_take_item(struct base_slice *list)
+{
+    size_t bytes = 0;
+    while (bytes < list->size_bytes && list->at[bytes] != ',') { bytes += 1; }
+    size_t skip = bytes == list->size_bytes ? bytes : bytes + 1;
+    struct base_slice item = base_slice_of(list->at, bytes);
+    *list = base_slice_of(list->at + skip, list->size_bytes - skip);
+    return item;
+}
+
 /* Big-endian loads and stores. The caller has checked that the bytes are there. */
 static inline uint16_t base_get_u16(const uint8_t *b) { return (uint16_t)((uint32_t)b[0] << 8 | b[1]); }
 static inline uint32_t base_get_u32(const uint8_t *b)

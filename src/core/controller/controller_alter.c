@@ -32,25 +32,10 @@ struct change {
 
 /* ---- lists -------------------------------------------------------------------------------------------------------- */
 
-static size_t item_bytes(struct base_slice list)
-{
-    size_t i = 0;
-    while (i < list.size_bytes && list.at[i] != ',') { i += 1; }
-    return i;
-}
-
-static struct base_slice after_item(struct base_slice list, size_t bytes)
-{
-    size_t skip = bytes == list.size_bytes ? bytes : bytes + 1;
-    return base_slice_of(list.at + skip, list.size_bytes - skip);
-}
-
 static bool has_item(struct base_slice list, struct base_slice item)
 {
     while (list.size_bytes > 0) {
-        size_t bytes = item_bytes(list);
-        if (base_slice_equal(base_slice_of(list.at, bytes), item)) { return true; }
-        list = after_item(list, bytes);
+        if (base_slice_equal(base_slice_take_item(&list), item)) { return true; }
     }
     return false;
 }
@@ -58,13 +43,10 @@ static bool has_item(struct base_slice list, struct base_slice item)
 static void add_items(struct base_text *text, struct base_slice items, struct base_slice except)
 {
     while (items.size_bytes > 0) {
-        size_t bytes = item_bytes(items);
-        struct base_slice item = base_slice_of(items.at, bytes);
-        if (!has_item(except, item)) {
-            base_text_add(text, text->used_bytes > 0 ? "," : "");
-            base_text_add_slice(text, item);
-        }
-        items = after_item(items, bytes);
+        struct base_slice item = base_slice_take_item(&items);
+        if (has_item(except, item)) { continue; }
+        base_text_add(text, text->used_bytes > 0 ? "," : "");
+        base_text_add_slice(text, item);
     }
 }
 

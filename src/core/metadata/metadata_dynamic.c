@@ -95,15 +95,7 @@ int64_t metadata_dynamic_number(const struct metadata *metadata, struct base_sli
 
 /* ---- showing ------------------------------------------------------------------------------------------------------ */
 
-static struct base_slice next_item(struct base_slice *list)
-{
-    size_t bytes = 0;
-    while (bytes < list->size_bytes && list->at[bytes] != ',') { bytes += 1; }
-    struct base_slice item = base_slice_of(list->at, bytes);
-    size_t skip = bytes == list->size_bytes ? bytes : bytes + 1;
-    *list = base_slice_of(list->at + skip, list->size_bytes - skip);
-    return metadata__trimmed(item);
-}
+static struct base_slice next_item(struct base_slice *list) { return metadata__trimmed(base_slice_take_item(list)); }
 
 /* Each item once, where it first stands. */
 static void show_list(struct base_slice list, struct base_text *text)
