@@ -245,10 +245,10 @@ uint64_t journal_next_alarm_ns(const struct journal *journal)
 {
     const struct journal__files *files = &journal->files;
     bool is_retrying = files->is_short && files->is_urgent && !journal__is_failed(journal);
-    /* One that has come is under way, or waits for a completion: left in the past it would come again and again. */
-    uint64_t at_ns = is_retrying && files->retry_ns > journal->now_ns ? files->retry_ns : UINT64_MAX;
-    bool is_asking = may_ask_for_checkpoint(journal) && journal->want_again_ns > journal->now_ns;
-    if (is_asking) { at_ns = base_min_u64(at_ns, journal->want_again_ns); }
+    uint64_t at_ns = is_retrying ? journal__alarm_ns(journal, files->retry_ns) : UINT64_MAX;
+    if (may_ask_for_checkpoint(journal)) {
+        at_ns = base_min_u64(at_ns, journal__alarm_ns(journal, journal->want_again_ns));
+    }
     return base_min_u64(base_min_u64(at_ns, journal__reserve_retry_ns(journal)), journal__group_retry_ns(journal));
 }
 

@@ -2,8 +2,8 @@
  *
  * Room    core/journal, private.
  * Parts   journal.c (doors), append.c (entries to groups), files.c (journal files: made ready, recycled, unlinked),
- *         reserve.c (room kept for what must not fail), checkpoint.c (written), load.c (start: format or read a checkpoint), replay.c (survey and replay of the groups),
- *         reader.c (bytes of files in bounded blocks). Loading, files and checkpointing have one effect under way each.
+ *         reserve.c (room kept for what must not fail), checkpoint.c (written), load.c (start: format or read a checkpoint),
+ *         replay.c (survey and replay of the groups), reader.c (bytes of files in bounded blocks). Loading, files and checkpointing have one effect under way each.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -364,6 +364,12 @@ void journal__group_retry(struct journal *journal, struct port_out *out);
 void journal__line_written(struct journal *journal);
 bool journal__append_is_idle(const struct journal *journal);
 uint64_t journal__group_retry_ns(const struct journal *journal); /* UINT64_MAX: none waits */
+
+/* An alarm for a retry. One that has come is under way, or waits for a completion: left in the past it would come for ever. */
+static inline uint64_t journal__alarm_ns(const struct journal *journal, uint64_t retry_ns)
+{
+    return retry_ns > journal->now_ns ? retry_ns : UINT64_MAX;
+}
 
 /* reserve.c */
 void journal__reserve_pump(struct journal *journal, struct port_out *out);

@@ -26,13 +26,17 @@ bool journal__reserve_is_busy(const struct journal *journal)
     return stage != JOURNAL__RESERVE_GONE && stage != JOURNAL__RESERVE_HELD;
 }
 
-/* Only while it is to come: once it has, what still keeps the file from being made (no slot, a file that comes first) has an event
- * or an alarm of its own. An alarm left in the past would be given again and again. */
+static bool is_due(const struct journal *journal)
+{
+    return journal->state == JOURNAL__READY && !journal->wants_stop && journal->config.reserve_bytes_max > 0;
+}
+
+/* Once it has come, what still keeps the file from being made (no slot, a file that comes first) has an event or an alarm of its
+ * own. */
 uint64_t journal__reserve_retry_ns(const struct journal *journal)
 {
-    bool is_gone = journal->reserve.stage == JOURNAL__RESERVE_GONE && journal->state == JOURNAL__READY;
-    bool is_wanted = is_gone && !journal->wants_stop && journal->config.reserve_bytes_max > 0;
-    return is_wanted && journal->reserve.retry_ns > journal->now_ns ? journal->reserve.retry_ns : UINT64_MAX;
+    bool is_missed = journal->reserve.stage == JOURNAL__RESERVE_GONE && is_due(journal);
+    return is_missed ? journal__alarm_ns(journal, journal->reserve.retry_ns) : UINT64_MAX;
 }
 
 void journal__reserve_release(struct journal *journal)
@@ -53,10 +57,8 @@ static void unlink_it(struct journal *journal, struct port_out *out)
 /* Not beside a next file that finds no room: that one comes first. */
 static bool may_make(const struct journal *journal)
 {
-    const struct journal__reserve *reserve = &journal->reserve;
     bool is_first_waiting = journal->files.is_short && journal->files.is_urgent;
-    return journal->state == JOURNAL__READY && !journal->wants_stop && !is_first_waiting &&
-           journal->config.reserve_bytes_max > 0 && journal->now_ns >= reserve->retry_ns;
+    return is_due(journal) && !is_first_waiting && journal->now_ns >= journal->reserve.retry_ns;
 }
 
 void journal__reserve_pump(struct journal *journal, struct port_out *out)
@@ -109,10 +111,8 @@ static void opened(struct journal *journal, enum port_rc rc, struct port_out *ou
     allocate(journal, reserve->is_short ? JOURNAL__RESERVE_PROBING : JOURNAL__RESERVE_ALLOCATING, out);
 }
 
-static bool is_done(enum port_rc rc)
-{
-    return rc == PORT_OK || rc == PORT_OTHER;
-} /* a file system that can't: nothing is kept */
+/* OTHER: a file system that can't. Nothing is kept. */
+static bool is_done(enum port_rc rc) { return rc == PORT_OK || rc == PORT_OTHER; }
 
 static void go_on(struct journal *journal, enum port_rc rc, struct port_out *out)
 {
