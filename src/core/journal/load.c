@@ -327,19 +327,24 @@ static bool give_states(struct journal *journal, struct port_out *out)
 
 /* ---- going on -------------------------------------------------------------------------------------------------------------- */
 
+/* False: it is being made; or it can't be, and the load has ended. */
+static bool has_next_file(struct journal *journal, uint64_t number_max, struct port_out *out)
+{
+    if (journal->files.is_next_ready) { return true; }
+    if (journal->files.is_short) {
+        journal__load_end(journal, journal->files.rc);
+    } else if (!journal__files_is_busy(journal)) {
+        journal__files_want(journal, number_max, out);
+    }
+    return false;
+}
+
 static bool format(struct journal *journal, struct port_out *out)
 {
     struct journal__load *load = &journal->load;
     if (journal->current_slot == JOURNAL__NO_SLOT) {
-        if (!journal->files.is_next_ready) {
-            if (journal->files.is_short) {
-                journal__load_end(journal, journal->files.rc);
-            } else if (!journal__files_is_busy(journal)) {
-                journal->id = journal->config.format_id;
-                journal__files_want(journal, 0, out);
-            }
-            return false;
-        }
+        journal->id = journal->config.format_id;
+        if (!has_next_file(journal, 0, out)) { return false; }
         journal__files_switch(journal);
         journal->sequence = 1;
         journal->life = 0;
@@ -364,14 +369,7 @@ static bool open_current(struct journal *journal, struct port_out *out)
     struct journal__load *load = &journal->load;
     uint64_t number = journal->end / journal->file_bytes;
     if (load->is_fresh && !load->is_cut) {
-        if (!journal->files.is_next_ready) {
-            if (journal->files.is_short) {
-                journal__load_end(journal, journal->files.rc);
-            } else if (!journal__files_is_busy(journal)) {
-                journal__files_want(journal, load->number_max, out);
-            }
-            return false;
-        }
+        if (!has_next_file(journal, load->number_max, out)) { return false; }
         journal__files_switch(journal);
         load->stage = JOURNAL__LOAD_MARK;
         return true;
