@@ -12,13 +12,6 @@
 
 #include "world.h"
 
-static struct world *given_world(void)
-{
-    struct world *world = world_make(1);
-    world_start(world);
-    return world;
-}
-
 static void expect_synced(struct world *world, uint64_t token, int64_t base_offset)
 {
     const struct answer *answer = world_answer(world, token);

@@ -12,13 +12,6 @@
 
 #include "world.h"
 
-static struct world *given_world(uint64_t seed)
-{
-    struct world *world = world_make(seed);
-    world_start(world);
-    return world;
-}
-
 static struct plog_ref given_log(struct world *world) { return world_log(world, 0, "topic", 1); }
 
 /* So many batches of two records of about 100 bytes, at this epoch. */
@@ -68,7 +61,7 @@ static void expect_epoch(struct world *world, struct plog_ref ref, int32_t asked
 static void a_truncation_ends_the_log_before_the_batch_that_holds_the_offset(void **state)
 {
     (void)state;
-    struct world *world = given_world(1);
+    struct world *world = given_world();
     struct plog_ref ref = given_log(world);
     append_batches(world, ref, 20, 1);
     struct answer *answer = truncate(world, ref, 13);
@@ -86,7 +79,7 @@ static void a_truncation_ends_the_log_before_the_batch_that_holds_the_offset(voi
 static void a_truncation_takes_whole_segments_and_their_files(void **state)
 {
     (void)state;
-    struct world *world = given_world(1);
+    struct world *world = given_world();
     world->log_config.segment_bytes = 1000;
     struct plog_ref ref = given_log(world);
     append_batches(world, ref, 20, 1);
@@ -109,7 +102,7 @@ static void a_truncation_takes_whole_segments_and_their_files(void **state)
 static void a_log_is_truncated_to_its_start_and_begins_there_again(void **state)
 {
     (void)state;
-    struct world *world = given_world(1);
+    struct world *world = given_world();
     struct plog_ref ref = given_log(world);
     append_batches(world, ref, 5, 1);
     assert_int_equal(truncate(world, ref, 0)->result, PLOG_OK);
@@ -125,7 +118,7 @@ static void a_log_is_truncated_to_its_start_and_begins_there_again(void **state)
 static void a_truncation_beyond_the_end_takes_nothing_but_an_epoch_without_records(void **state)
 {
     (void)state;
-    struct world *world = given_world(1);
+    struct world *world = given_world();
     struct plog_ref ref = given_log(world);
     append_batches(world, ref, 3, 1);
     size_t entries = world->entry_count;
@@ -147,7 +140,7 @@ static void a_truncation_beyond_the_end_takes_nothing_but_an_epoch_without_recor
 static void a_truncation_comes_after_what_was_asked_before_and_before_what_is_asked_after(void **state)
 {
     (void)state;
-    struct world *world = given_world(1);
+    struct world *world = given_world();
     struct plog_ref ref = given_log(world);
     append_batches(world, ref, 4, 1);
     uint64_t before = world_append(world, ref, (struct batch_ask){.value_bytes = 50, .leader_epoch = 1});
@@ -166,7 +159,7 @@ static void a_truncation_comes_after_what_was_asked_before_and_before_what_is_as
 static void no_file_is_cut_before_the_journal_has_the_truncation(void **state)
 {
     (void)state;
-    struct world *world = given_world(1);
+    struct world *world = given_world();
     struct plog_ref ref = given_log(world);
     append_batches(world, ref, 10, 1);
     size_t size = world->nodes[world_node(world, "topic-0/00000000000000000000.log")].size;
@@ -186,7 +179,7 @@ static void no_file_is_cut_before_the_journal_has_the_truncation(void **state)
 static void bytes_under_a_lease_stay_until_it_is_back(void **state)
 {
     (void)state;
-    struct world *world = given_world(1);
+    struct world *world = given_world();
     struct plog_ref ref = given_log(world);
     append_batches(world, ref, 10, 1);
     uint64_t read = world_read(world, ref, 0, 100000);
@@ -216,7 +209,8 @@ static void a_crash_at_any_effect_leaves_the_log_as_it_was_or_as_it_is(void **st
     int befores = 0, afters = 0;
     for (int at = 0; at < 40; at++) {
         for (int crash = CRASH_PROCESS; crash <= CRASH_TORN; crash++) {
-            struct world *world = given_world((uint64_t)at + 1);
+            struct world *world = world_make((uint64_t)at + 1);
+            world_start(world);
             world->log_config.segment_bytes = 900;
             world->is_shuffled = true;
             struct plog_ref ref = given_log(world);
@@ -246,7 +240,7 @@ static void a_crash_at_any_effect_leaves_the_log_as_it_was_or_as_it_is(void **st
 static void what_was_cut_never_comes_back_over_what_took_its_place(void **state)
 {
     (void)state;
-    struct world *world = given_world(1);
+    struct world *world = given_world();
     struct plog_ref ref = given_log(world);
     append_batches(world, ref, 10, 1);
     assert_int_equal(truncate(world, ref, 10)->result, PLOG_OK);
@@ -261,7 +255,7 @@ static void what_was_cut_never_comes_back_over_what_took_its_place(void **state)
 static void a_large_run_that_was_cut_in_two_is_damaged_by_nothing(void **state)
 {
     (void)state;
-    struct world *world = given_world(1);
+    struct world *world = given_world();
     struct plog_ref ref = given_log(world);
     for (int i = 0; i < 4; i++) { /* one round: one large run of four batches */
         (void)world_append(world, ref, (struct batch_ask){.records = 2, .value_bytes = 1500, .leader_epoch = 1});
@@ -279,7 +273,7 @@ static void a_large_run_that_was_cut_in_two_is_damaged_by_nothing(void **state)
 static void a_state_that_knows_the_truncation_takes_no_run_from_before_it(void **state)
 {
     (void)state;
-    struct world *world = given_world(1);
+    struct world *world = given_world();
     struct plog_ref ref = given_log(world);
     append_batches(world, ref, 3, 1);
     world->is_capturing = true;
@@ -299,7 +293,7 @@ static void a_state_that_knows_the_truncation_takes_no_run_from_before_it(void *
 static void a_truncated_log_takes_large_runs_after_the_next_checkpoint(void **state)
 {
     (void)state;
-    struct world *world = given_world(1);
+    struct world *world = given_world();
     world->config.run_bytes_max = 5000;
     world_restart(world, CRASH_PROCESS);
     struct plog_ref ref = given_log(world);
@@ -334,7 +328,7 @@ static void a_producer_is_what_the_records_that_stay_say(void **state)
 {
     (void)state;
     for (int is_restarted = 0; is_restarted < 2; is_restarted++) {
-        struct world *world = given_world(1);
+        struct world *world = given_world();
         world->log_config.segment_bytes = 600;
         struct plog_ref ref = given_log(world);
         for (int32_t i = 0; i < 14; i++) { assert_int_equal(append_of_producer(world, ref, i), PLOG_OK); }
@@ -357,7 +351,7 @@ static void a_producer_is_what_the_records_that_stay_say(void **state)
 static void an_epoch_ends_where_the_next_one_begins_and_one_without_records_is_kept(void **state)
 {
     (void)state;
-    struct world *world = given_world(1);
+    struct world *world = given_world();
     struct plog_ref ref = given_log(world);
     append_batches(world, ref, 2, 1);
     for (int32_t epoch = 3; epoch <= 5; epoch += 2) {
@@ -384,7 +378,7 @@ static void an_epoch_ends_where_the_next_one_begins_and_one_without_records_is_k
 static void an_epoch_begins_behind_what_is_being_written_and_waiting_appends_of_the_old_one_fail(void **state)
 {
     (void)state;
-    struct world *world = given_world(1);
+    struct world *world = given_world();
     struct plog_ref ref = given_log(world);
     append_batches(world, ref, 1, 1);
     uint64_t writing = world_append(world, ref, (struct batch_ask){.value_bytes = 50, .leader_epoch = 1});
@@ -419,7 +413,7 @@ static enum plog_result follow(struct world *world, struct plog_ref ref, int64_t
 static void a_followers_batches_follow_the_end_and_never_go_back_in_epoch(void **state)
 {
     (void)state;
-    struct world *world = given_world(1);
+    struct world *world = given_world();
     struct plog_ref ref = world_log(world, 0, "topic", -1);
     assert_int_equal(follow(world, ref, 1, 2), PLOG_NOT_NEXT);
     assert_int_equal(follow(world, ref, 0, 2), PLOG_OK);
@@ -436,7 +430,7 @@ static void a_followers_batches_follow_the_end_and_never_go_back_in_epoch(void *
 static void a_watermark_that_is_told_never_passes_what_is_synced_nor_is_taken_during_a_truncation(void **state)
 {
     (void)state;
-    struct world *world = given_world(1);
+    struct world *world = given_world();
     world->log_config.is_mark_told = true;
     struct plog_ref ref = given_log(world);
     append_batches(world, ref, 10, 1);

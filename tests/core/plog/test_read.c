@@ -21,13 +21,6 @@ struct model {
     int64_t end;
 };
 
-static struct world *given_world(void)
-{
-    struct world *world = world_make(1);
-    world_start(world);
-    return world;
-}
-
 /* Batches of all sizes, times that go back and forth, some compressed, over several segments. */
 static struct plog_ref given_log(struct world *world, struct model *model, int batches)
 {

@@ -13,13 +13,6 @@
 #include "plog__.h"
 #include "world.h"
 
-static struct world *given_world(void)
-{
-    struct world *world = world_make(1);
-    world_start(world);
-    return world;
-}
-
 /* ---- a story, and what must hold after a crash anywhere in it ---- */
 
 #define LOGS 3

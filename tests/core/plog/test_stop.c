@@ -12,13 +12,6 @@
 
 #include "world.h"
 
-static struct world *given_world(void)
-{
-    struct world *world = world_make(1);
-    world_start(world);
-    return world;
-}
-
 /* Whatever the deletion was at: looking for whose the directory is, renaming it, emptying it. */
 static void a_stop_within_a_replayed_deletion_leaves_no_file_open_and_the_next_start_ends_it(void **state)
 {

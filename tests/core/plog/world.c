@@ -477,6 +477,7 @@ static void settle(struct world *world)
 }
 
 void world_settle(struct world *world) { settle(world); }
+
 /* ---- events ---- */
 
 static bool is_ordered_after(const struct pending *a,
@@ -643,6 +644,13 @@ struct world *world_make(uint64_t seed)
     world->now_ns = 1000000000;
     world->next_token = 1;
     world->crash_after = -1;
+    return world;
+}
+
+struct world *given_world(void)
+{
+    struct world *world = world_make(1);
+    world_start(world);
     return world;
 }
 

@@ -133,6 +133,7 @@ struct world {
 };
 
 struct world *world_make(uint64_t seed);
+struct world *given_world(void); /* seed 1, started */
 void world_free(struct world *world);
 void world_start(struct world *world); /* the machine, empty, or with what disk and journal hold */
 void world_crash(struct world *world, enum crash crash);
