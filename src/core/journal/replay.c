@@ -394,6 +394,25 @@ static bool step_group(struct journal *journal, struct port_out *out)
     return true;
 }
 
+/* Asks for a write of the file that was read last, or a sync of it, which is_settled_well judges. */
+static struct port_effect *ask(struct journal *journal, enum port_effect_kind kind, struct port_out *out)
+{
+    journal->load.is_asked = true;
+    journal->load.is_busy = true;
+    return journal__emit_file(journal, kind, journal->reader.slot, journal__token(JOURNAL__FOR_LOAD, 0), out);
+}
+
+static void ask_write(struct journal *journal, uint64_t offset, const uint8_t *from, uint64_t bytes,
+                      struct port_out *out)
+{
+    journal->line_piece = (struct port_piece){.kind = PORT_MEMORY, .at = from, .size_bytes = bytes};
+    struct port_effect *effect = ask(journal, PORT_WRITE, out);
+    effect->position_bytes = offset;
+    effect->pieces = &journal->line_piece;
+    effect->piece_count = 1;
+    effect->size_bytes = bytes;
+}
+
 /* The completion of a write or sync of settling. False: the load has ended. */
 static bool is_settled_well(struct journal *journal, bool is_write)
 {
@@ -422,18 +441,12 @@ static bool wipe_header(struct journal *journal, struct port_out *out)
     if (journal__read(journal, number_of(journal, at), offset_of(journal, at), JOURNAL__PAGE_BYTES, out) == NULL) {
         return may_go_on(journal);
     }
-    uint64_t left_bytes = JOURNAL__PAGE_BYTES - load->wiped_bytes;
-    journal->line_piece = (struct port_piece){.kind = PORT_MEMORY, .at = journal__zeros, .size_bytes = left_bytes};
-    struct port_effect *effect = journal__emit_file(journal, is_write ? PORT_WRITE : PORT_SYNC, journal->reader.slot,
-                                                    journal__token(JOURNAL__FOR_LOAD, 0), out);
     if (is_write) {
-        effect->position_bytes = offset_of(journal, at) + load->wiped_bytes;
-        effect->pieces = &journal->line_piece;
-        effect->piece_count = 1;
-        effect->size_bytes = left_bytes;
+        ask_write(journal, offset_of(journal, at) + load->wiped_bytes, journal__zeros,
+                  JOURNAL__PAGE_BYTES - load->wiped_bytes, out);
+    } else {
+        (void)ask(journal, PORT_SYNC, out);
     }
-    load->is_asked = true;
-    load->is_busy = true;
     return false;
 }
 
@@ -483,15 +496,7 @@ static bool write_back(struct journal *journal, uint64_t number, uint64_t at, ui
         journal__load_end(journal, PORT_IO);
         return false;
     }
-    journal->line_piece = (struct port_piece){.kind = PORT_MEMORY, .at = from, .size_bytes = bytes};
-    struct port_effect *effect =
-        journal__emit_file(journal, PORT_WRITE, journal->reader.slot, journal__token(JOURNAL__FOR_LOAD, 0), out);
-    effect->position_bytes = at;
-    effect->pieces = &journal->line_piece;
-    effect->piece_count = 1;
-    effect->size_bytes = bytes;
-    load->is_asked = true;
-    load->is_busy = true;
+    ask_write(journal, at, from, bytes, out);
     return false;
 }
 
@@ -507,9 +512,7 @@ static bool settle_file(struct journal *journal, uint64_t number, uint64_t offse
         return true;
     }
     if (!load->is_asked) {
-        (void)journal__emit_file(journal, PORT_SYNC, journal->reader.slot, journal__token(JOURNAL__FOR_LOAD, 0), out);
-        load->is_asked = true;
-        load->is_busy = true;
+        (void)ask(journal, PORT_SYNC, out);
         return false;
     }
     if (!is_settled_well(journal, false)) { return false; }
