@@ -661,7 +661,7 @@ static enum base_rc apply_log_dirs(const struct settings_list *list, struct sett
     while (take_word(&rest, ',', &word)) {
         if (word.size_bytes == 0) { continue; }
         if (settings->log_dir.size_bytes > 0) {
-            return complain(why, word, "is a second log directory: one is all there may be for now (log.dirs)");
+            return complain(why, word, "is a second log directory: there may be only one (log.dirs)");
         }
         settings->log_dir = word;
     }

@@ -60,7 +60,7 @@ struct settings {
     struct broker_pair pairs[BROKER_PAIRS_MAX]; /* broker.pairs points here: don't move this struct afterwards */
     struct settings_listener listeners[BROKER_LISTENERS_MAX];
     uint32_t listener_count;
-    struct base_slice log_dir;       /* the one there may be for now */
+    struct base_slice log_dir;       /* the only one there may be */
     struct base_slice cluster_id;    /* weir.cluster.id; empty: none told */
     struct base_slice http_listener; /* host:port; empty: off */
     struct settings_level levels[SETTINGS_LEVELS_MAX];
