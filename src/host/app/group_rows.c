@@ -76,7 +76,7 @@ static bool keep_assignment(struct group_command *own, struct group_member *memb
     struct base_arena arena;
     struct kafka_consumer_protocol_assignment assignment;
     if (bytes.size_bytes < 2) { return true; }
-    int16_t version = (int16_t)(bytes.at[0] << 8 | bytes.at[1]);
+    int16_t version = (int16_t)base_get_u16(bytes.at);
     size_t memory_bytes = bytes.size_bytes * KAFKA_ARENA_FACTOR + 256;
     void *memory = malloc(memory_bytes);
     if (memory == NULL) { return false; }
@@ -182,12 +182,7 @@ static int compare_listed(const void *a, const void *b)
 
 static void print_field(const char *name, const char *words)
 {
-    printf("\"%s\":", name);
-    if (words == NULL) {
-        printf("null");
-    } else {
-        app_json_text(stdout, base_slice_text(words));
-    }
+    app_json_value(stdout, name, words == NULL ? rec_null() : rec_value_of(base_slice_text(words)));
 }
 
 void group_print_list(struct group_command *own)
