@@ -189,6 +189,11 @@ static const uint8_t *bytes_at(struct chain *chain, uint64_t position, uint64_t 
     return chain->bytes + at;
 }
 
+static uint64_t table_bytes(const struct head *head) { return HEAD_BYTES + (uint64_t)ROW_BYTES * head->rows; }
+
+/* Where the copy of the table stands in its group. */
+static uint64_t copy_at(const struct head *head) { return head->bytes - TRAILER_BYTES - table_bytes(head); }
+
 static bool is_version(uint16_t version) { return version == 1 || version == 2; }
 
 static bool get_head(const struct chain *chain, const uint8_t *at, uint64_t position, struct head *head_out)
@@ -206,10 +211,10 @@ static bool get_head(const struct chain *chain, const uint8_t *at, uint64_t posi
                               .line = base_get_u64(at + 56),
                               .checkpoint = base_get_u64(at + 64),
                               .payload_bytes = base_get_u64(at + 72)};
-    uint64_t table = HEAD_BYTES + (uint64_t)ROW_BYTES * head_out->rows;
     return head_out->position == position && head_out->rows <= 4096 && head_out->bytes % PAGE_BYTES == 0 &&
            head_out->bytes >= PAGE_BYTES && head_out->bytes <= chain->file_bytes &&
-           (head_out->flags != 0 || 2 * table + head_out->payload_bytes + TRAILER_BYTES <= head_out->bytes);
+           (head_out->flags != 0 ||
+            2 * table_bytes(head_out) + head_out->payload_bytes + TRAILER_BYTES <= head_out->bytes);
 }
 
 /* What any good header says of how far the journal was synced. */
@@ -269,18 +274,16 @@ static void get_row(const uint8_t *row, struct verify_entry *entry_out)
 /* One entry of a group that was synced. */
 static void take_row(struct chain *chain, const struct head *head, const uint8_t *group, uint32_t index)
 {
-    uint64_t table_bytes = HEAD_BYTES + (uint64_t)ROW_BYTES * head->rows;
-    uint64_t at = HEAD_BYTES + (uint64_t)ROW_BYTES * index;
-    uint64_t copy_at = head->bytes - TRAILER_BYTES - table_bytes + at;
-    bool is_good = is_row(group + at, head), is_copy_good = is_row(group + copy_at, head);
+    uint64_t at = HEAD_BYTES + (uint64_t)ROW_BYTES * index, again_at = copy_at(head) + at;
+    bool is_good = is_row(group + at, head), is_copy_good = is_row(group + again_at, head);
     if (!is_good || !is_copy_good) {
-        uint64_t bad_at = head->position + (is_good ? copy_at : at);
+        uint64_t bad_at = head->position + (is_good ? again_at : at);
         damage(chain, bad_at, bad_at + ROW_BYTES, NULL, NULL,
                is_good || is_copy_good ? "one of two copies of an entry is damaged; the other is whole"
                                        : "an entry is damaged in both places: of which partition is not known");
     }
     if (!is_good && !is_copy_good) { return; }
-    const uint8_t *row = group + (is_good ? at : copy_at);
+    const uint8_t *row = group + (is_good ? at : again_at);
     struct verify_entry entry;
     get_row(row, &entry);
     uint64_t payload_at = base_get_u64(row + 72);
@@ -302,16 +305,14 @@ static void take_row(struct chain *chain, const struct head *head, const uint8_t
 /* What no entry covers: the copy's header, the zeros, the trailer. */
 static void judge_rest(struct chain *chain, const struct head *head, const uint8_t *group)
 {
-    uint64_t table_bytes = HEAD_BYTES + (uint64_t)ROW_BYTES * head->rows;
-    uint64_t copy_at = head->bytes - TRAILER_BYTES - table_bytes;
-    if (memcmp(group, group + copy_at, HEAD_BYTES) != 0) {
-        damage(chain, head->position + copy_at, head->position + copy_at + HEAD_BYTES, NULL, NULL,
+    uint64_t copy = copy_at(head);
+    if (memcmp(group, group + copy, HEAD_BYTES) != 0) {
+        damage(chain, head->position + copy, head->position + copy + HEAD_BYTES, NULL, NULL,
                "one of two copies of a group's header is damaged; the other is whole");
     }
-    uint64_t from = table_bytes + head->payload_bytes;
-    uint64_t at = from;
-    while (at < copy_at && group[at] == 0) { at += 1; }
-    if (at < copy_at) {
+    uint64_t at = table_bytes(head) + head->payload_bytes;
+    while (at < copy && group[at] == 0) { at += 1; }
+    if (at < copy) {
         damage(chain, head->position + at, head->position + at + 1, NULL, NULL, "what fills a group up is not zero");
     }
     const uint8_t *trailer = group + head->bytes - TRAILER_BYTES;
@@ -324,10 +325,9 @@ static void judge_rest(struct chain *chain, const struct head *head, const uint8
 /* Above the line: is every byte of it as it was written? */
 static bool is_whole(const struct head *head, const uint8_t *group)
 {
-    uint64_t table_bytes = HEAD_BYTES + (uint64_t)ROW_BYTES * head->rows;
+    const uint8_t *copy = group + copy_at(head);
     for (uint32_t i = 0; i < head->rows; i++) {
         uint64_t at = HEAD_BYTES + (uint64_t)ROW_BYTES * i;
-        const uint8_t *copy = group + head->bytes - TRAILER_BYTES - table_bytes;
         if (!is_row(group + at, head) && !is_row(copy + at, head)) { return false; }
         const uint8_t *row = is_row(group + at, head) ? group + at : copy + at;
         if ((row[1] & 1) == 0) { continue; }

@@ -277,7 +277,6 @@ static void verify_segment(struct verify *verify, const struct verify_log *log, 
     }
     if (bytes != NULL) {
         walk_segment(&walk);
-        before = verify->damages;
         verify_index(&walk, false);
         verify_index(&walk, true);
     }
