@@ -19,13 +19,10 @@ What may differ stands in wanted.py: at most 25 entries, and one that no case ne
 """
 
 import argparse
+import contextlib
 import importlib
 import os
-import re
-import shutil
-import socket
 import struct
-import subprocess
 import sys
 import tempfile
 import time
@@ -34,10 +31,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
 sys.dont_write_bytecode = True
+import harness  # noqa: E402  pylint: disable=wrong-import-position
 import messages  # noqa: E402  pylint: disable=wrong-import-position
 import wire  # noqa: E402  pylint: disable=wrong-import-position
 
-BUILD = os.environ.get("WEIR_BUILD") or os.path.join(HERE, "..", "..", "build", "release")
 START_MS = int(time.time() * 1000)
 T0 = START_MS - 3600 * 1000  # of records that cases produce: not of retention's age, and not to be taken for a broker's clock
 CASES = []
@@ -76,31 +73,26 @@ class Talk:
 
     def connect(self):
         self.close()
-        self.conn = socket.create_connection((self.host, self.port), timeout=30)
-        self.conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.conn = wire.Conn(self.host, self.port)
 
     def close(self):
         if self.conn is not None:
             self.conn.close()
             self.conn = None
 
-    def _exactly(self, count):
-        data = b""
-        while len(data) < count:
-            got = self.conn.recv(count - len(data))
-            if not got:
-                raise ConnectionError
-            data += got
-        return data
-
-    def _ask(self, api, version, body, answer_version=None):
-        """The answer, or 'closed'."""
+    def _frame(self, api, version, body):
+        """The next request, and a connection to send it on."""
         if self.conn is None:
             self.connect()
         self.correlation += 1
+        return messages.request(api, version, self.correlation, "diff", body)
+
+    def _ask(self, api, version, body, answer_version=None):
+        """The answer, or 'closed'."""
+        frame = self._frame(api, version, body)
         try:
-            self.conn.sendall(messages.request(api, version, self.correlation, "diff", body))
-            data = self._exactly(struct.unpack(">i", self._exactly(4))[0])
+            self.conn.socket.sendall(frame)
+            data = self.conn.receive_exactly(struct.unpack(">i", self.conn.receive_exactly(4))[0])
         except ConnectionError:
             self.close()
             return "closed"
@@ -124,10 +116,8 @@ class Talk:
 
     def tell(self, api, version, **body):
         """Sends what has no answer."""
-        if self.conn is None:
-            self.connect()
-        self.correlation += 1
-        self.conn.sendall(messages.request(api, version, self.correlation, "diff", body))
+        frame = self._frame(api, version, body)
+        self.conn.socket.sendall(frame)
 
     def note(self, what, value):
         """Something that the case found out, to be compared."""
@@ -379,19 +369,6 @@ def compare(name, weir, kafka, wanted, used, triples, show, fields):
     return lines
 
 
-def start_weir(directory):
-    command = [os.path.join(BUILD, "weir"), "serve", "--data-dir", os.path.join(directory, "weir"), "--set", "listeners=PLAINTEXT://127.0.0.1:0",
-               "--set", "weir.http.listener=", "--set", "weir.shards=2", "--set", "node.id=1"]
-    with open(os.path.join(directory, "weir.log"), "wb") as log:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True)
-    line = process.stdout.readline()
-    if not line.startswith("ready "):
-        with open(os.path.join(directory, "weir.log"), encoding="utf-8") as log:
-            raise RuntimeError("Weir did not start: " + log.read())
-    port = int(line.split("listeners=PLAINTEXT://127.0.0.1:")[1].split()[0].split(",")[0])
-    return process, port
-
-
 def address_of(text):
     host, _, port = text.rpartition(":")
     return host, int(port)
@@ -403,66 +380,24 @@ def load_cases():
             importlib.import_module(file[:-3])
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("words", nargs="*")
-    parser.add_argument("--kafka")
-    parser.add_argument("--weir")
-    parser.add_argument("--show", action="store_true")
-    args = parser.parse_args()
-    if "kafka" in re.split(r"[ ,]+", os.environ.get("WEIR_E2E_SKIP", "")):
-        print("skip: left out by WEIR_E2E_SKIP")
-        return 77
-    sys.modules["diff"] = sys.modules[__name__]
-    load_cases()
-    wanted = importlib.import_module("wanted").WANTED
-    if len(wanted) > WANTED_MAX:
-        print(f"FAILED: {len(wanted)} wanted differences, {WANTED_MAX} are allowed")
-        return 1
-    directory = tempfile.mkdtemp(prefix="weir-diff.")
-    kafka = weir = None
+def compare_all(runs, wanted, run_id, weir_at, kafka_at, args):
+    """How many failed; prints what differs, and how much was compared."""
     failed = 0
     used = set()
     triples = set()
     fields = {}
-    runs = [(f, api, v) for f, api, v in CASES if not args.words or any(w in f.__name__ or w == api for w in args.words)]
-    try:
-        if args.kafka is None:
-            import kafka as peer  # pylint: disable=import-outside-toplevel
-            kafka = peer.Kafka(os.path.join(directory, "kafka"))
-            kafka.start()
-        kafka_at = address_of(args.kafka) if args.kafka else (kafka.host, kafka.port)
-        if args.weir is None:
-            weir, port = start_weir(directory)
-        weir_at = address_of(args.weir) if args.weir else ("127.0.0.1", port)
-        run_id = f"case{START_MS % 1000000000:09d}" if args.kafka or args.weir else "case"
-        for number, (function, api, version) in enumerate(runs):
-            name = f"{run_id}-{number}"
-            theirs = run_case(function, version, name, kafka_at, True)
-            ours = run_case(function, version, name, weir_at, False)
-            lines = compare(function.__name__, ours, theirs, wanted, used, triples, args.show, fields)
-            if not ours[0] and not lines:
-                lines = ["it compared nothing"]
-            if lines:
-                failed += 1
-                print(f"DIFFERS {function.__name__} ({api} {version})")
-                for line in lines if args.show else lines[:12]:
-                    print("    " + line)
-        if weir is not None and weir.poll() is not None:
+    for number, (function, api, version) in enumerate(runs):
+        name = f"{run_id}-{number}"
+        theirs = run_case(function, version, name, kafka_at, True)
+        ours = run_case(function, version, name, weir_at, False)
+        lines = compare(function.__name__, ours, theirs, wanted, used, triples, args.show, fields)
+        if not ours[0] and not lines:
+            lines = ["it compared nothing"]
+        if lines:
             failed += 1
-            print(f"FAILED: Weir ended by itself with {weir.returncode}")
-    finally:
-        if weir is not None:
-            weir.terminate()
-            if weir.wait(30) != 0:
-                failed += 1
-                print(f"FAILED: Weir stopped with {weir.returncode}")
-        if kafka is not None:
-            kafka.kill()
-        if failed and weir is not None:
-            with open(os.path.join(directory, "weir.log"), encoding="utf-8", errors="replace") as log:
-                print("---- weir.log\n" + "".join(log.readlines()[-20:]))
-        shutil.rmtree(directory, ignore_errors=True)
+            print(f"DIFFERS {function.__name__} ({api} {version})")
+            for line in lines if args.show else lines[:12]:
+                print("    " + line)
     if not args.words:
         for i, entry in enumerate(wanted):
             if i not in used:
@@ -477,6 +412,39 @@ def main():
         print(f"{api:28} cases {sum(1 for _, a, _ in runs if a == api):3}  codes {' '.join(str(c) for c in sorted(found, key=str))}")
     print(f"{len(runs)} cases in {len({f for f, _, _ in runs})} scripts, {failed} failed; "
           f"{len(triples)} triples of api, version class and error code; {len(wanted)} wanted differences")
+    return failed
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("words", nargs="*")
+    parser.add_argument("--kafka")
+    parser.add_argument("--weir")
+    parser.add_argument("--show", action="store_true")
+    args = parser.parse_args()
+    if "kafka" in harness.SKIPPED:
+        print("skip: left out by WEIR_E2E_SKIP")
+        return 77
+    sys.modules["diff"] = sys.modules[__name__]
+    load_cases()
+    wanted = importlib.import_module("wanted").WANTED
+    if len(wanted) > WANTED_MAX:
+        print(f"FAILED: {len(wanted)} wanted differences, {WANTED_MAX} are allowed")
+        return 1
+    runs = [(f, api, v) for f, api, v in CASES if not args.words or any(w in f.__name__ or w == api for w in args.words)]
+    run_id = f"case{START_MS % 1000000000:09d}" if args.kafka or args.weir else "case"
+    with contextlib.ExitStack() as stack:  # a Weir of our own must be there to the end, and stop cleanly
+        if args.kafka is None:
+            import kafka as peer  # pylint: disable=import-outside-toplevel
+            kafka = peer.Kafka(stack.enter_context(tempfile.TemporaryDirectory(prefix="weir-diff.", ignore_cleanup_errors=True)))
+            stack.callback(kafka.kill)
+            kafka.start()
+        kafka_at = address_of(args.kafka) if args.kafka else (kafka.host, kafka.port)
+        weir = None if args.weir else stack.enter_context(harness.Broker(shards=2, settings={"node.id": 1}, name="diff"))
+        weir_at = address_of(args.weir) if args.weir else (weir.host, weir.port)
+        failed = compare_all(runs, wanted, run_id, weir_at, kafka_at, args)
+        if failed and weir is not None:
+            print(weir.log_tail(20))
     return 1 if failed else 0
 
 
