@@ -59,6 +59,15 @@ def batch(values, timestamp=None, producer_id=-1, producer_epoch=-1, sequence=-1
     return struct.pack(">qiibI", 0, len(tail) + 9, 0, 2, crc32c(tail)) + tail
 
 
+def patched(data, at, form, value, with_crc=True):
+    """A batch with a field changed, and its crc right again."""
+    out = bytearray(data)
+    struct.pack_into(">" + form, out, at, value)
+    if with_crc:
+        struct.pack_into(">I", out, 17, crc32c(bytes(out[21:])))
+    return bytes(out)
+
+
 def batches(data):
     """Yields (base offset, last offset, codec, count, whole bytes) of each whole batch; checks each crc if it is short."""
     at = 0

@@ -2,11 +2,10 @@
 """Records go in and come out: Produce, Fetch, ListOffsets, InitProducerId, and what is told of logs: OffsetForLeaderEpoch,
 DescribeProducers, DescribeLogDirs."""
 
-import struct
 import time
 
 from diff import T0, case
-from wire import batch, crc32c
+from wire import batch, patched
 
 UNKNOWN_ID = bytes(range(1, 17))
 ZERO_ID = bytes(16)
@@ -14,14 +13,6 @@ ZERO_ID = bytes(16)
 
 def records(*values, at=T0, **more):
     return batch([v.encode() for v in values], timestamp=at, **more)
-
-
-def patched(data, at, form, value):
-    """A batch with a field changed, and its crc right again."""
-    out = bytearray(data)
-    struct.pack_into(">" + form, out, at, value)
-    struct.pack_into(">I", out, 17, crc32c(bytes(out[21:])))
-    return bytes(out)
 
 
 def produce(t, version, topic, rows, acks=-1, topic_id=ZERO_ID, **more):
