@@ -272,6 +272,20 @@ def need(*whats):
     check(done.returncode == 0, lambda: f"tests/peer/get {' '.join(whats)} failed:\n{done.stdout}{done.stderr}")
 
 
+def python_helper(file):
+    """The command of a helper program of this folder that needs the clients' Python."""
+    need("python")
+    return [os.path.join(CLIENTS, "venv", "bin", "python"), os.path.join(HERE, file)]
+
+
+def java_helper(name, heap="256m"):
+    """The same for a class of java/."""
+    need("java")
+    with open(os.path.join(CLIENTS, "java.classpath"), encoding="utf-8") as file:
+        path = os.path.join(CLIENTS, "java") + ":" + file.read().strip()
+    return ["java", f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp", path, name]
+
+
 class HelperClient:
     """A helper program that lives as long as the test: a line of words in, lines out, then 'ok' or 'error'."""
 
@@ -414,21 +428,14 @@ CLIENT_NAMES = ("kcat", "confluent-kafka", "java", "kafka-python")
 
 
 def open_client(name, bootstrap):
-    venv_python = os.path.join(CLIENTS, "venv", "bin", "python")
     if name == "kcat":
         check(shutil.which("kcat"), "kcat is not installed: ci/setup test")
         return Kcat(bootstrap)
     if name == "confluent-kafka":
-        need("python")
-        return HelperClient(name, [venv_python, os.path.join(HERE, "client_confluent.py")], bootstrap)
+        return HelperClient(name, python_helper("client_confluent.py"), bootstrap)
     if name == "kafka-python":
-        need("python")
-        return HelperClient(name, [venv_python, os.path.join(HERE, "client_kafka_python.py")], bootstrap)
-    need("java")
-    with open(os.path.join(CLIENTS, "java.classpath"), encoding="utf-8") as file:
-        path = os.path.join(CLIENTS, "java") + ":" + file.read().strip()
-    return HelperClient(name, ["java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp", path, "Client"],
-                        bootstrap)
+        return HelperClient(name, python_helper("client_kafka_python.py"), bootstrap)
+    return HelperClient(name, java_helper("Client"), bootstrap)
 
 
 def open_clients(bootstrap, names=CLIENT_NAMES):

@@ -4,7 +4,6 @@
 processing it and committing; through members that come, go and die, and kill -9 of the broker in the middle of it."""
 
 import json
-import os
 import struct
 import subprocess
 import sys
@@ -12,8 +11,9 @@ import threading
 import time
 
 import harness
+import kafka
 import wire
-from harness import CLIENTS, SKIPPED, Broker, Skip, check, equal, need, say, until
+from harness import SKIPPED, Broker, Skip, check, equal, say, until
 
 PARTITIONS = 6
 NOT_LEADER = 6  # nothing was appended: a Kafka says so right after a topic was made
@@ -24,14 +24,7 @@ class Member:
     """A consumer in a group, in a process of its own; what it says is kept."""
 
     def __init__(self, kind, broker, group, topic, strategy="range", instance=""):
-        if kind == "java":
-            need("java")
-            with open(os.path.join(CLIENTS, "java.classpath"), encoding="utf-8") as file:
-                path = os.path.join(CLIENTS, "java") + ":" + file.read().strip()
-            command = ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp", path, "Member"]
-        else:
-            need("python")
-            command = [os.path.join(CLIENTS, "venv", "bin", "python"), os.path.join(harness.HERE, "member_confluent.py")]
+        command = harness.java_helper("Member", "128m") if kind == "java" else harness.python_helper("member_confluent.py")
         self.process = subprocess.Popen([*command, broker.bootstrap, group, topic, strategy, instance], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.owned = set()
@@ -351,12 +344,7 @@ def test_the_groups_are_listed_all_or_not_at_all():
 
 
 def tool(broker, *args):
-    need("kafka")
-    with open(os.path.join(CLIENTS, "kafka.classpath"), encoding="utf-8") as file:
-        path = file.read().strip()
-    done = subprocess.run(["java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", path,
-                           "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", "--bootstrap-server", broker.bootstrap, *args],
-                          capture_output=True, text=True, timeout=120, check=False)
+    done = kafka.tool("consumer.group.ConsumerGroupCommand", "--bootstrap-server", broker.bootstrap, *args, timeout=120)
     check(done.returncode == 0, lambda: f"kafka-consumer-groups {' '.join(args)}: {done.stdout}{done.stderr}")
     return done.stdout
 

@@ -14,7 +14,7 @@ import time
 import harness
 import history as histories
 import wire
-from harness import CLIENTS, IS_LONG, SKIPPED, Broker, Skip, check, equal, need, say
+from harness import IS_LONG, SKIPPED, Broker, Skip, check, equal, say
 
 KILLS = int(os.environ.get("WEIR_KILLS") or (50 if IS_LONG else 8))
 PARTITIONS = 4
@@ -26,8 +26,7 @@ class Producer:
     """kill9_producer.py: says 'unacknowledged N' whenever it is asked, and writes a line per report to a file."""
 
     def __init__(self, bootstrap, topic, path, seed):
-        self.process = subprocess.Popen([os.path.join(CLIENTS, "venv", "bin", "python"),
-                                         os.path.join(harness.HERE, "kill9_producer.py"), bootstrap, topic, str(PARTITIONS), path, str(seed)],
+        self.process = subprocess.Popen([*harness.python_helper("kill9_producer.py"), bootstrap, topic, str(PARTITIONS), path, str(seed)],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(self, word):
@@ -48,7 +47,6 @@ class Producer:
 def kill9(shards):
     if "confluent-kafka" in SKIPPED:
         raise Skip("confluent-kafka is left out")
-    need("python")
     dice = random.Random(f"{harness.SEED} kill9 {shards}")
     with Broker(shards, name="kill9") as broker:
         history = histories.History()

@@ -9,11 +9,9 @@ import subprocess
 import sys
 
 import harness
-from harness import CLIENTS, HERE, SKIPPED, Broker, Skip, check, equal, need
+import kafka
+from harness import SKIPPED, Broker, Skip, check, equal
 from wire import Conn, batch
-
-sys.path.insert(0, harness.PEER)
-import kafka  # noqa: E402  pylint: disable=wrong-import-position
 
 CLASSES = {"kafka-topics": "TopicCommand", "kafka-configs": "kafka.admin.ConfigCommand", "kafka-get-offsets": "GetOffsetShell",
            "kafka-log-dirs": "LogDirsCommand", "kafka-broker-api-versions": "BrokerApiVersionsCommand",
@@ -88,10 +86,9 @@ def test_configs_are_altered_and_described():
 def test_confluent_kafka_administers():
     if "confluent-kafka" in SKIPPED:
         raise Skip("left out by WEIR_E2E_SKIP")
-    need("python")
     with Broker(shards=2, name="admin-confluent") as broker:
-        done = subprocess.run([os.path.join(CLIENTS, "venv", "bin", "python"), os.path.join(HERE, "admin_confluent.py"), broker.bootstrap],
-                              capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run([*harness.python_helper("admin_confluent.py"), broker.bootstrap], capture_output=True, text=True, timeout=120,
+                              check=False)
         check(done.returncode == 0, lambda: done.stdout + done.stderr)
         seen = json.loads(done.stdout)
         node = seen["controller"]
