@@ -80,9 +80,10 @@ class Broker:
     """One broker over its whole life: start, stop, kill, start again on the same port and data.
 
     with Broker(shards=2) as broker: ...   starts it; at the end it must stop cleanly and have nothing fatal in its log.
+    with Broker(disk_bytes=...) as ...     its data directory is a disk of that size, in memory.
     """
 
-    def __init__(self, shards=1, settings=None, wrapper=(), name="weir"):
+    def __init__(self, shards=1, settings=None, wrapper=(), name="weir", disk_bytes=0):
         self.shards = shards
         self.settings = dict(settings or {})
         self.wrapper = list(wrapper)
@@ -92,6 +93,7 @@ class Broker:
         self.ready_line = None
         self.directory = tempfile.mkdtemp(prefix=f"weir-e2e-{name}.")
         self.data = os.path.join(self.directory, "data")
+        self.disk_bytes = disk_bytes
         self.log_path = os.path.join(self.directory, "log")
         self.kafka = None
 
@@ -199,8 +201,24 @@ class Broker:
         with open(f"/proc/{self.pid}/status", encoding="ascii") as file:
             return int(re.search(rf"^{word}:\s+(\d+) kB$", file.read(), re.M).group(1))
 
+    def _mount_disk(self):
+        if os.geteuid() != 0:
+            raise Skip("mounting a small disk needs root")
+        os.makedirs(self.data)
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={self.disk_bytes}", "weir-e2e", self.data], capture_output=True, text=True,
+                              check=False)
+        if done.returncode != 0:
+            raise Skip(f"a tmpfs can't be mounted here: {done.stderr.strip()}")
+
+    def free_bytes(self):
+        """Of the disk that its data are on."""
+        stat = os.statvfs(self.data)
+        return stat.f_bavail * stat.f_frsize
+
     def __enter__(self):
         try:
+            if self.disk_bytes:
+                self._mount_disk()
             return self.start()
         except BaseException:
             self.__exit__(*sys.exc_info())
@@ -220,6 +238,8 @@ class Broker:
             if kind is not None and os.path.exists(self.log_path):
                 say(self.log_tail())
             self.kill()
+            if os.path.ismount(self.data):
+                subprocess.run(["umount", "-l", self.data], check=False)
             if not (kind is not None and os.environ.get("WEIR_E2E_KEEP")):
                 shutil.rmtree(self.directory, ignore_errors=True)
 

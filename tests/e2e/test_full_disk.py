@@ -6,29 +6,9 @@ import os
 import subprocess
 import sys
 
-from harness import WEIR, Broker, Skip, check, equal, main, say, until, weir
+from harness import WEIR, Broker, check, equal, main, say, until, weir
 
 MIB = 1 << 20
-
-
-class SmallDisk:
-    """A tmpfs of its own."""
-
-    def __init__(self, path, size_bytes):
-        self.path = path
-        if os.geteuid() != 0:
-            raise Skip("mounting a small disk needs root")
-        os.makedirs(path)
-        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size_bytes}", "weir-e2e", path], capture_output=True, check=False)
-        if done.returncode != 0:
-            raise Skip(f"a tmpfs can't be mounted here: {done.stderr.decode().strip()}")
-
-    def free_bytes(self):
-        stat = os.statvfs(self.path)
-        return stat.f_bavail * stat.f_frsize
-
-    def close(self):
-        subprocess.run(["umount", "-l", self.path], check=False)
 
 
 def produce(broker, topic, lines, timeout_s=120):
@@ -49,16 +29,11 @@ def consumed(broker, topic):
 
 
 def test_a_full_disk_refuses_what_is_produced_and_heals_by_itself():
-    broker = Broker(name="full", settings={"weir.journal.bytes.max": 128 * MIB})
-    disk = SmallDisk(broker.data, 160 * MIB)
-    try:
-        with broker:
-            run(broker, disk)
-    finally:
-        disk.close()
+    with Broker(name="full", settings={"weir.journal.bytes.max": 128 * MIB}, disk_bytes=160 * MIB) as broker:
+        run(broker)
 
 
-def run(broker, disk):
+def run(broker):
     pid = broker.pid
     for topic in ("keep", "bulk"):
         equal(weir("topic", "create", topic, "--bootstrap", broker.bootstrap)[0], 0, "creating " + topic)
@@ -69,7 +44,7 @@ def run(broker, disk):
                               stdout=subprocess.DEVNULL)
     try:
         fill(client, broker)
-        say(f"full: {disk.free_bytes()} bytes are free")
+        say(f"full: {broker.free_bytes()} bytes are free")
         equal(consumed(broker, "keep"), [line.decode().rstrip("\n") for line in kept], "what was there, on a full disk")
         check(len(consumed(broker, "bulk")) > 100, "what was acknowledged before the disk was full")
         code, out, err = weir("topic", "list", "--bootstrap", broker.bootstrap)
