@@ -304,8 +304,8 @@ def test_verify_names_a_flipped_bit_of_a_segment_and_the_rest_is_served():
             ats.append(at)
             at += 12 + struct.unpack_from(">I", data, at + 8)[0]
         equal(len(ats), 40, "a batch a record")
-        for what, place in (("payload", 70), ("base offset", 7), ("leader epoch", 15), ("length", 10), ("crc", 18)):
-            at = ats[20]
+        at = ats[20]
+        for what, place in (("payload", 70), ("base offset", 7), ("leader epoch", 15), ("crc", 18), ("length", 10)):
             flip(path, at + place)
             damages = verify(broker)
             equal(len(damages), 1, f"{what}: damages: {damages}")
@@ -315,16 +315,15 @@ def test_verify_names_a_flipped_bit_of_a_segment_and_the_rest_is_served():
             equal((damage["offset_first"], damage["offset_last"]), (20, 20), f"{what}: the offsets")
             code, out, _ = weir("log", "verify", "--data-dir", broker.data)
             check(code == 1 and "data-1 offsets 20 to 20" in out, lambda: f"{what}: in words: {out}")
-            if what == "length":
-                broker.start()
-                equal([errors(broker, records=40)[p] for p in (0, 2)], [NONE, NONE], "the other partitions are served")
-                broker.stop()
-                with open(path, "r+b") as file:
-                    file.write(data)
-                equal([d for d in verify(broker) if "knows" not in d["what"]], [], "the bit is back")
-                return
-            flip(path, at + place)
-            equal(verify(broker), [], f"{what}: the bit is back")
+            if what != "length":
+                flip(path, at + place)
+                equal(verify(broker), [], f"{what}: the bit is back")
+        broker.start()
+        equal([errors(broker, records=40)[p] for p in (0, 2)], [NONE, NONE], "the other partitions are served")
+        broker.stop()
+        with open(path, "r+b") as file:
+            file.write(data)
+        equal([d for d in verify(broker) if "knows" not in d["what"]], [], "the bit is back")
 
 
 def test_verify_names_a_segment_that_is_short_or_gone():
