@@ -406,6 +406,8 @@ def test_an_entry_of_no_known_partition_does_not_keep_the_rest_from_being_served
 def test_a_full_disk_refuses_writes_and_heals():
     with Broker(name="full", disk_bytes=200 << 20) as broker:
         fill(broker)
+        reserve = os.path.join(broker.data, "weir-journal", "reserve")  # made some time after the start: it must not meet the ballast
+        until(lambda: os.path.exists(reserve) and os.stat(reserve).st_blocks * 512 >= 16 << 20, 10, "the journal has its reserve")
         ballast = os.path.join(broker.data, "ballast")
         with open(ballast, "wb") as file:
             os.posix_fallocate(file.fileno(), 0, broker.free_bytes() - (4 << 20))
