@@ -14,7 +14,6 @@ Environment
 """
 
 import base64
-import glob
 import os
 import queue
 import random

@@ -204,11 +204,11 @@ def test_a_stop_is_told_and_a_second_signal_is_no_clean_stop():
 
 def test_produce_tells_what_it_did_when_the_broker_goes():
     with Broker(name="gone") as broker:
-        command = [harness.WEIR, "produce", "t", "--bootstrap", f"{broker.host}:{broker.port}"]
+        command = [harness.WEIR, "produce", "t", "--bootstrap", broker.bootstrap]
         client = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         client.stdin.write("one\n")
         client.stdin.flush()
-        until(lambda: weir("consume", "t", "--exit", "--bootstrap", f"{broker.host}:{broker.port}")[1] == "one\n", 20, "the record is there")
+        until(lambda: weir("consume", "t", "--exit", "--bootstrap", broker.bootstrap)[1] == "one\n", 20, "the record is there")
         broker.kill()
         client.stdin.write("two\n")
         client.stdin.flush()
