@@ -200,14 +200,13 @@ struct group_op {
 
 /* ---- shard 0's services ------------------------------------------------------------------------------------------ */
 
-/* Batches of the metadata log lent to all other shards; given back when all have applied them. */
+/* Batches of the metadata log on their way there or from there, lent to shards; given back when all have applied them. One at a time:
+ * nothing more is decided until every shard has what was. */
 struct delta {
-    uint8_t *block; /* NULL: free */
-    size_t batches_at;
-    size_t batches_bytes;
+    uint8_t *block; /* NULL: none */
+    struct base_slice batches;
     uint32_t takers; /* yet to answer */
 };
-#define DELTAS_MAX 64
 
 /* Records on their way into this shard's image and logs, one a poll. */
 enum apply_source {
@@ -222,7 +221,6 @@ struct applying {
     struct base_slice rest;
     struct rec_walk walk;
     int64_t offset_end;
-    uint64_t token;
 };
 
 enum change_kind { CHANGE_OTHER = 0, CHANGE_PARTITION, CHANGE_CONFIG, CHANGE_BROKER_CONFIG, CHANGE_TOPIC_REMOVED };
@@ -349,7 +347,6 @@ struct broker {
     struct plog_ref metadata_log;
     int32_t metadata_epoch;
     int64_t metadata_next; /* offset of the metadata log that is read next */
-    uint64_t metadata_delta;
     bool is_loading;
     bool is_metadata_suspect; /* it may lack records: what it does not know is not deleted */
     bool is_giving_up;
@@ -365,7 +362,7 @@ struct broker {
     bool is_checkpointing;
     bool is_last_checkpoint;
     bool has_entries_since_checkpoint; /* since the last one began */
-    struct delta deltas[DELTAS_MAX];
+    struct delta delta;
     struct controller_register registration;
     struct base_arena register_arena;
     bool is_snapshotting;

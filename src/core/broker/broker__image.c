@@ -63,30 +63,21 @@ bool records_next(struct applying *applying, struct rec_record *record_out)
     }
 }
 
-void image_apply(struct broker *broker, struct base_slice batches, enum apply_source source, uint64_t token)
+void image_apply(struct broker *broker, struct base_slice batches, enum apply_source source)
 {
     CHECK(!broker->applying.is_on);
-    broker->applying =
-        (struct applying){.is_on = true, .source = source, .rest = batches, .token = token, .offset_end = -1};
+    broker->applying = (struct applying){.is_on = true, .source = source, .rest = batches, .offset_end = -1};
 }
 
 static void apply_end(struct broker *broker, struct port_out *out)
 {
     struct applying done = broker->applying;
     broker->applying.is_on = false;
-    struct port_message message;
-    switch (done.source) {
-    case APPLY_DELTA:
-        message_begin(&message, 0, MSG_DELTA_TAKEN)->words[0] = done.token;
-        message_send(broker, &message, out);
-        return;
-    case APPLY_LOADED:
-        if (done.offset_end > broker->metadata_next) { broker->metadata_next = done.offset_end; }
-        message_begin(&message, 0, MSG_DELTA_TAKEN)->words[0] = done.token;
-        message_send(broker, &message, out);
-        return;
-    case APPLY_COMMITTED: return;
+    if (done.source == APPLY_COMMITTED) { return; } /* see metadata_written */
+    if (done.source == APPLY_LOADED && done.offset_end > broker->metadata_next) {
+        broker->metadata_next = done.offset_end;
     }
+    node_to_shard(broker, 0, MSG_DELTA_TAKEN, out);
 }
 
 /* One record a call; false: nothing to apply. While this goes on no message is taken, so that nothing that follows a
@@ -126,42 +117,33 @@ bool apply_poll(struct broker *broker, struct port_out *out)
     return true;
 }
 
-static struct delta *free_delta(struct broker *broker, uint64_t *token_out)
+static void give_delta(struct broker *broker)
 {
-    for (uint64_t i = 0; i < DELTAS_MAX; i++) {
-        if (broker->deltas[i].block == NULL) {
-            *token_out = i;
-            return &broker->deltas[i];
-        }
-    }
-    return NULL;
+    base_pages_give(broker->pages, broker->delta.block);
+    broker->delta = (struct delta){.block = NULL};
 }
 
-/* Lends `block` to `takers` shards from `first` on; it is given back when all have applied it. */
-static void send_deltas(struct broker *broker, uint64_t token, struct base_slice batches, uint32_t first,
-                        struct port_out *out)
+/* Lends it to the shards from `first` on; it is given back when all have applied it. */
+static void send_delta(struct broker *broker, uint32_t first, struct port_out *out)
 {
-    struct delta *delta = &broker->deltas[token];
-    delta->takers = broker->config.shards - first;
+    broker->delta.takers = broker->config.shards - first;
     for (uint32_t shard = first; shard < broker->config.shards; shard++) {
         struct port_message message;
-        message_begin(&message, shard, MSG_DELTA)->words[0] = token;
-        message.lent = delta->block + (batches.at - delta->block);
-        message.lent_bytes = batches.size_bytes;
+        message_begin(&message, shard, MSG_DELTA);
+        message.lent = unconst(broker->delta.batches.at);
+        message.lent_bytes = broker->delta.batches.size_bytes;
         message_send(broker, &message, out);
     }
 }
 
 static void load_more(struct broker *broker, struct port_out *out);
 
-void image_delta_taken(struct broker *broker, uint64_t token, struct port_out *out)
+void image_delta_taken(struct broker *broker, struct port_out *out)
 {
-    struct delta *delta = &broker->deltas[token];
-    CHECK(delta->block != NULL && delta->takers > 0);
-    delta->takers -= 1;
-    if (delta->takers > 0) { return; }
-    base_pages_give(broker->pages, delta->block);
-    *delta = (struct delta){.block = NULL};
+    CHECK(broker->delta.block != NULL && broker->delta.takers > 0);
+    broker->delta.takers -= 1;
+    if (broker->delta.takers > 0) { return; }
+    give_delta(broker);
     if (broker->state == BROKER_LOADING && broker->is_loading) { load_more(broker, out); }
 }
 
@@ -256,11 +238,9 @@ void metadata_read(struct broker *broker, const struct plog_out *answer, struct 
                      "", out);
         return;
     }
-    uint64_t token = 0;
-    struct delta *delta = free_delta(broker, &token);
-    CHECK(delta != NULL); /* one block at a time is loaded */
-    delta->block = answer->block;
-    send_deltas(broker, token, base_slice_of(answer->block, answer->size_bytes), 0, out);
+    CHECK(broker->delta.block == NULL); /* one block at a time is loaded */
+    broker->delta = (struct delta){.block = answer->block, .batches = base_slice_of(answer->block, answer->size_bytes)};
+    send_delta(broker, 0, out);
 }
 
 /* ---- committing ----------------------------------------------------------------------------------------------------------- */
@@ -279,13 +259,11 @@ MUST_USE
 static bool append_metadata(struct broker *broker, const struct controller_record *records, uint32_t count,
                             struct port_out *out)
 {
-    CHECK(!broker->is_metadata_writing);
-    uint64_t token = 0;
-    struct delta *delta = free_delta(broker, &token);
+    CHECK(!broker->is_metadata_writing && broker->delta.block == NULL);
     uint32_t op = back_op_take(broker, BACK_METADATA_APPEND);
+    if (op == BASE_POOL_NONE) { return false; }
     size_t bytes = batch_bytes(records, count);
-    uint8_t *block = delta == NULL || op == BASE_POOL_NONE ? NULL : base_pages_take(broker->pages, BASE_CONTROL, bytes);
-    bool is_appended = false;
+    uint8_t *block = base_pages_take(broker->pages, BASE_CONTROL, bytes);
     if (block != NULL) {
         struct rec_build build;
         enum base_rc rc = rec_build_init(&build, block, bytes, rec_build_plain());
@@ -294,23 +272,16 @@ static bool append_metadata(struct broker *broker, const struct controller_recor
         }
         CHECK(rc == BASE_OK);
         struct base_slice batch = rec_build_end(&build);
-        delta->block = block;
-        delta->batches_at = (size_t)(batch.at - block);
-        delta->batches_bytes = batch.size_bytes;
-        broker->metadata_delta = token;
+        broker->delta = (struct delta){.block = block, .batches = batch};
         struct plog_append append = {.token = (uint64_t)op + 1,
-                                     .batches = block + delta->batches_at,
+                                     .batches = unconst(batch.at),
                                      .size_bytes = (uint32_t)batch.size_bytes,
                                      .leader_epoch = broker->metadata_epoch};
-        is_appended = plog_append(broker->plog, broker->metadata_log, &append, out) == BASE_OK;
+        broker->is_metadata_writing = plog_append(broker->plog, broker->metadata_log, &append, out) == BASE_OK;
+        if (broker->is_metadata_writing) { return true; }
+        give_delta(broker);
     }
-    broker->is_metadata_writing = is_appended;
-    if (is_appended) { return true; }
-    if (op != BASE_POOL_NONE) { base_pool_give(&broker->back_ops, op); }
-    if (block != NULL) {
-        base_pages_give(broker->pages, block);
-        *delta = (struct delta){.block = NULL};
-    }
+    base_pool_give(&broker->back_ops, op);
     return false;
 }
 
@@ -364,13 +335,9 @@ void metadata_written(struct broker *broker, enum plog_result result, struct por
 {
     CHECK(broker->is_metadata_writing);
     broker->is_metadata_writing = false;
-    uint64_t token = broker->metadata_delta;
-    struct delta *delta = &broker->deltas[token];
-    struct base_slice batches = base_slice_of(delta->block + delta->batches_at, delta->batches_bytes);
     bool is_snapshot = broker->is_snapshotting;
     if (result != PLOG_OK || is_snapshot) {
-        base_pages_give(broker->pages, delta->block);
-        *delta = (struct delta){.block = NULL};
+        give_delta(broker);
         if (is_snapshot) {
             snapshot_written(broker, result, out);
         } else {
@@ -378,15 +345,14 @@ void metadata_written(struct broker *broker, enum plog_result result, struct por
         }
         return;
     }
-    before_commit(broker, batches, out);
+    before_commit(broker, broker->delta.batches, out);
     controller_committed(broker->controller);
     /* The others apply it; here its logs are opened and closed. Their answers follow: see apply_poll. */
-    send_deltas(broker, token, batches, 1, out);
-    delta->takers += 1;
-    image_apply(broker, batches, APPLY_COMMITTED, token);
-    struct port_message message; /* this shard's own share of the loan ends when it has been through the records */
-    message_begin(&message, 0, MSG_DELTA_TAKEN)->words[0] = token;
-    message_send(broker, &message, out);
+    send_delta(broker, 1, out);
+    broker->delta.takers += 1;
+    image_apply(broker, broker->delta.batches, APPLY_COMMITTED);
+    node_to_shard(broker, 0, MSG_DELTA_TAKEN,
+                  out); /* its own share of the loan ends when it has been through the records */
 }
 
 /* ---- snapshots: the image as records at the end of the log, whose start then moves up to them ------------------------------ */

@@ -41,8 +41,8 @@ enum message_kind {
     MSG_GROUPED,    /* 0-1 asker */
     MSG_GROUP_GIVE, /* lent: the block of an answer, to the shard whose it is; no answer */
     /* shard 0 tells every shard what was committed */
-    MSG_DELTA,       /* lent: batches of the metadata log; 0 token -> MSG_DELTA_TAKEN */
-    MSG_DELTA_TAKEN, /* 0 token */
+    MSG_DELTA, /* lent: batches of the metadata log -> MSG_DELTA_TAKEN */
+    MSG_DELTA_TAKEN,
     /* back asks the journal on shard 0 */
     MSG_JOURNAL,     /* struct plog_run in words (message__put_run), lent: its pieces -> MSG_JOURNALLED */
     MSG_JOURNALLED,  /* 0 run token, 1 port_rc */

@@ -24,8 +24,8 @@ void node_give_up(struct broker *broker, const char *why, const char *detail, st
 /* broker__image.c */
 void image_load(struct broker *broker,
                 struct port_out *out); /* the metadata log, from its start; then shard 0 listens */
-void image_apply(struct broker *broker, struct base_slice batches, enum apply_source source, uint64_t token);
-void image_delta_taken(struct broker *broker, uint64_t token, struct port_out *out);
+void image_apply(struct broker *broker, struct base_slice batches, enum apply_source source);
+void image_delta_taken(struct broker *broker, struct port_out *out);
 bool image_propose(struct broker *broker, struct port_out *out);
 void image_snapshot_begin_if_due(struct broker *broker);
 bool image_snapshot_poll(struct broker *broker, struct port_out *out);

@@ -172,19 +172,11 @@ static void register_node(struct broker *broker, struct port_out *out)
     }
 }
 
-/* What was decided is answered once every shard has it: a client that was told so finds it so at any of them. */
-static bool is_delta_out(const struct broker *broker)
-{
-    for (size_t i = 0; i < DELTAS_MAX; i++) {
-        if (broker->deltas[i].takers > 0) { return true; }
-    }
-    return false;
-}
-
 static bool controller_step(struct broker *broker, struct port_out *out)
 {
-    /* Its records' logs first; room in the journal first. */
-    if (broker->applying.is_on || broker->hold == HOLD_WAIT || is_delta_out(broker)) { return false; }
+    /* Its records' logs first; room in the journal first. What was decided is answered once every shard has it: a client that was
+     * told so finds it so at any of them. */
+    if (broker->applying.is_on || broker->hold == HOLD_WAIT || broker->delta.takers > 0) { return false; }
     image_snapshot_begin_if_due(broker);
     if (image_snapshot_poll(broker, out)) { return true; }
     if (broker->is_snapshotting) { return false; }
@@ -295,9 +287,9 @@ void start_message(struct broker *broker, const struct port_message *message, st
     case MSG_CONTROL: on_control(broker, message, out); return;
     case MSG_DELTA:
         image_apply(broker, base_slice_of(message->lent, (size_t)message->lent_bytes),
-                    is_first(broker) ? APPLY_LOADED : APPLY_DELTA, message->words[0]);
+                    is_first(broker) ? APPLY_LOADED : APPLY_DELTA);
         return;
-    case MSG_DELTA_TAKEN: image_delta_taken(broker, message->words[0], out); return;
+    case MSG_DELTA_TAKEN: image_delta_taken(broker, out); return;
     case MSG_JOURNAL: disk_on_journal(broker, message, out); return;
     case MSG_BACK_FAILED: disk_on_failed(broker, out); return;
     case MSG_BACK_FULL: journal_release_room(broker->journal, out); return;
