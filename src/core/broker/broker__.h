@@ -234,11 +234,16 @@ struct record_change {
 MUST_USE
 enum base_rc record_change(struct base_slice value, struct base_arena *scratch, struct record_change *change_out);
 
-/* One coordinator log, on the shard that it hashes to. */
-struct coordinator {
+/* A log of the node's own records: the metadata's, a coordinator's. */
+struct own_log {
     struct plog_ref ref; /* generation 0: not open */
     int32_t epoch;
-    int64_t next;   /* offset that is read next, while it is loaded */
+    int64_t next; /* offset that is read next, while it is loaded */
+};
+
+/* One coordinator log, on the shard that it hashes to. */
+struct coordinator {
+    struct own_log log;
     uint8_t *block; /* the batch under way */
     struct group_out proposal;
     bool has_proposal; /* not yet appended */
@@ -344,9 +349,7 @@ struct broker {
     struct base_pool journal_ops;
     struct ring journal_waiting; /* MSG_JOURNAL that found no room */
     struct ring states_waiting;  /* MSG_STATE that found no room */
-    struct plog_ref metadata_log;
-    int32_t metadata_epoch;
-    int64_t metadata_next; /* offset of the metadata log that is read next */
+    struct own_log metadata_log;
     bool is_loading;
     bool is_metadata_suspect; /* it may lack records: what it does not know is not deleted */
     bool is_giving_up;
@@ -403,8 +406,6 @@ const struct plog_ref *back_log_ref(struct broker *broker, struct base_part id);
 uint32_t back_take_op(struct broker *broker, enum back_op_kind kind,
                       struct asker asker);             /* BASE_POOL_NONE: none left */
 int16_t back_epoch_error(int32_t asked, int32_t ours); /* asked: the leader epoch that a client knows; -1: none */
-uint32_t back_op_take(struct broker *broker, enum back_op_kind kind); /* BASE_POOL_NONE: none left */
-uint32_t back_op_take_for(struct broker *broker, enum back_op_kind kind, uint32_t number);
 void back_message(struct broker *broker, const struct port_message *message, struct port_out *out);
 bool back_poll(struct broker *broker, struct port_out *out); /* one item; false: none */
 void get_run(const struct port_message *message, struct plog_run *run_out);
@@ -525,11 +526,25 @@ void coordinator_read(struct broker *broker, const struct plog_out *answer, stru
 void coordinator_written(struct broker *broker, uint32_t number, enum plog_result result, struct port_out *out);
 uint64_t coordinator_next_alarm_ns(const struct broker *broker);
 
-/* broker__start.c */
+/* broker__own.c. `number`: the coordinator's; comes back as asker.slot. */
+/* Under an epoch of its own: none spans a restart of its leader. Fails BASE_FULL: no room for one more log. */
+MUST_USE
+enum base_rc own_log_open(struct broker *broker, struct base_part id, const char *name, struct own_log *log_out);
+/* From log->next on. Fail BASE_FULL: no room now, and nothing has changed. */
+MUST_USE
+enum base_rc own_log_read(struct broker *broker, const struct own_log *log, enum back_op_kind kind, uint32_t number,
+                          struct port_out *out);
+MUST_USE
+enum base_rc own_log_append(struct broker *broker, const struct own_log *log, enum back_op_kind kind, uint32_t number,
+                            struct base_slice batch, struct port_out *out);
+/* If it can be done now: else the next snapshot does it. */
+void own_log_move_start(struct broker *broker, const struct own_log *log, enum back_op_kind kind, int64_t offset,
+                        struct port_out *out);
 /* The next record of what is walked through; false: that was the last. */
 MUST_USE
 bool records_next(struct applying *applying, struct rec_record *record_out);
-struct plog_log_config metadata_log_config(void);
+
+/* broker__start.c */
 void start_begin(struct broker *broker, struct port_out *out);
 void start_message(struct broker *broker, const struct port_message *message, struct port_out *out);
 bool start_poll(struct broker *broker, struct port_out *out); /* shard 0: journal, controller */

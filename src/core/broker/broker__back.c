@@ -212,16 +212,6 @@ static enum rec_verdict judge(struct broker *broker, struct back_log *log, struc
     return verdict;
 }
 
-uint32_t back_op_take(struct broker *broker, enum back_op_kind kind)
-{
-    return back_take_op(broker, kind, (struct asker){.slot = 0});
-}
-
-uint32_t back_op_take_for(struct broker *broker, enum back_op_kind kind, uint32_t number)
-{
-    return back_take_op(broker, kind, (struct asker){.slot = number});
-}
-
 static void on_append(struct broker *broker, const struct port_message *message, struct port_out *out)
 {
     struct asker asker = get_asker(message, 3);

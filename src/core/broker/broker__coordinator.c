@@ -10,7 +10,6 @@
  */
 #include "broker__.h"
 
-#define READ_BYTES            ((uint32_t)1 << 20)
 #define AGAIN_NS              UINT64_C(500000000) /* after a write that failed */
 #define RETRY_NS              UINT64_C(10000000)
 #define SNAPSHOT_AFTER_BYTES  ((uint64_t)4 << 20)
@@ -89,53 +88,29 @@ static void refuse(struct broker *broker, const char *words, struct port_out *ou
     broker->coordinator_next += 1;
 }
 
-/* False: it can't be. */
-static bool open_log(struct broker *broker, uint32_t number, struct port_out *out)
+static void open_log(struct broker *broker, uint32_t number, struct port_out *out)
 {
-    struct coordinator *coordinator = &broker->coordinators[number];
-    struct plog_log_config config = metadata_log_config();
-    struct plog_ref known = plog_find(broker->plog, coordinator_part(number));
-    struct plog_view view;
-    coordinator->epoch = 1; /* no epoch spans a restart of its leader */
-    if (known.generation != 0) {
-        plog_view(broker->plog, known, &view);
-        coordinator->epoch = view.leader_epoch + 1;
-    }
-    if (plog_open(broker->plog, coordinator_part(number), base_slice_text("__coordinator"), &config, coordinator->epoch,
-                  &coordinator->ref) != BASE_OK) {
-        coordinator->ref.generation = 0;
+    if (own_log_open(broker, coordinator_part(number), "__coordinator", &broker->coordinators[number].log) != BASE_OK) {
         refuse(broker, ": no room for its log", out);
-        return false;
     }
-    plog_view(broker->plog, coordinator->ref, &view);
-    coordinator->next = view.offset_start;
-    return true;
 }
 
 static void read_more(struct broker *broker, uint32_t number, struct port_out *out)
 {
     struct coordinator *coordinator = &broker->coordinators[number];
     struct plog_view view;
-    plog_view(broker->plog, coordinator->ref, &view);
+    plog_view(broker->plog, coordinator->log.ref, &view);
     if (view.is_failed || view.is_damaged) {
         refuse(broker, ": its log is damaged; its groups can't be served", out);
         return;
     }
-    if (coordinator->next >= view.watermark) {
+    if (coordinator->log.next >= view.watermark) {
         group_leads(broker->groups, number, broker->now_ns, broker->wall_ms);
         broker->coordinator_next += 1;
         return;
     }
-    uint32_t op = back_op_take_for(broker, BACK_GROUP_READ, number);
-    struct plog_read read = {.token = (uint64_t)op + 1,
-                             .offset = coordinator->next,
-                             .bytes_max = READ_BYTES,
-                             .takes_oversized_first = true};
-    broker->is_coordinator_reading = true;
-    if (op != BASE_POOL_NONE && plog_read_bytes(broker->plog, coordinator->ref, &read, out) == BASE_OK) { return; }
-    if (op != BASE_POOL_NONE) { base_pool_give(&broker->back_ops, op); }
-    broker->is_coordinator_reading = false;
-    broker->coordinator_retry_ns = base_deadline_ns(broker->now_ns, RETRY_NS);
+    broker->is_coordinator_reading = own_log_read(broker, &coordinator->log, BACK_GROUP_READ, number, out) == BASE_OK;
+    if (!broker->is_coordinator_reading) { broker->coordinator_retry_ns = base_deadline_ns(broker->now_ns, RETRY_NS); }
 }
 
 void coordinator_read(struct broker *broker, const struct plog_out *answer, struct port_out *out)
@@ -173,11 +148,11 @@ static void apply_one(struct broker *broker, uint32_t number, struct port_out *o
     base_pages_give(broker->pages, broker->coordinator_block);
     broker->coordinator_block = NULL;
     struct coordinator *coordinator = &broker->coordinators[number];
-    if (broker->coordinator_walk.offset_end <= coordinator->next) {
+    if (broker->coordinator_walk.offset_end <= coordinator->log.next) {
         refuse(broker, ": its log does not go on; its groups can't be served", out);
         return;
     }
-    coordinator->next = broker->coordinator_walk.offset_end;
+    coordinator->log.next = broker->coordinator_walk.offset_end;
 }
 
 static bool load_poll(struct broker *broker, struct port_out *out)
@@ -192,8 +167,8 @@ static bool load_poll(struct broker *broker, struct port_out *out)
         apply_one(broker, number, out);
         return true;
     }
-    if (broker->coordinators[number].ref.generation == 0) {
-        (void)open_log(broker, number, out); /* it was said what is wrong */
+    if (broker->coordinators[number].log.ref.generation == 0) {
+        open_log(broker, number, out);
         return true;
     }
     if (broker->now_ns < broker->coordinator_retry_ns) { return false; }
@@ -218,26 +193,18 @@ static bool append(struct broker *broker, uint32_t number, struct port_out *out)
     struct coordinator *coordinator = &broker->coordinators[number];
     const struct group_out *proposal = &coordinator->proposal;
     size_t bytes = batch_bytes(proposal);
-    uint32_t op = back_op_take_for(broker, BACK_GROUP_APPEND, number);
-    if (op == BASE_POOL_NONE) { return false; }
     coordinator->block = base_pages_take(broker->pages, BASE_CONTROL, bytes);
-    if (coordinator->block != NULL) {
-        struct rec_build build;
-        enum base_rc rc = rec_build_init(&build, coordinator->block, bytes, rec_build_plain());
-        for (uint32_t i = 0; rc == BASE_OK && i < proposal->records_count; i++) {
-            rc = rec_build_add(&build, broker->wall_ms, rec_null(), rec_value_of(proposal->records[i].value), NULL, 0);
-        }
-        CHECK(rc == BASE_OK);
-        struct base_slice batch = rec_build_end(&build);
-        struct plog_append append = {.token = (uint64_t)op + 1,
-                                     .batches = unconst(batch.at),
-                                     .size_bytes = (uint32_t)batch.size_bytes,
-                                     .leader_epoch = coordinator->epoch};
-        if (plog_append(broker->plog, coordinator->ref, &append, out) == BASE_OK) { return true; }
-        base_pages_give(broker->pages, coordinator->block);
-        coordinator->block = NULL;
+    if (coordinator->block == NULL) { return false; }
+    struct rec_build build;
+    enum base_rc rc = rec_build_init(&build, coordinator->block, bytes, rec_build_plain());
+    for (uint32_t i = 0; rc == BASE_OK && i < proposal->records_count; i++) {
+        rc = rec_build_add(&build, broker->wall_ms, rec_null(), rec_value_of(proposal->records[i].value), NULL, 0);
     }
-    base_pool_give(&broker->back_ops, op);
+    CHECK(rc == BASE_OK);
+    rc = own_log_append(broker, &coordinator->log, BACK_GROUP_APPEND, number, rec_build_end(&build), out);
+    if (rc == BASE_OK) { return true; }
+    base_pages_give(broker->pages, coordinator->block);
+    coordinator->block = NULL;
     return false;
 }
 
@@ -246,12 +213,7 @@ static void move_start(struct broker *broker, uint32_t number, struct port_out *
     struct coordinator *coordinator = &broker->coordinators[number];
     coordinator->is_snapshotting = false;
     coordinator->bytes_after_snapshot = coordinator->snapshot_bytes;
-    uint32_t op = back_op_take_for(broker, BACK_GROUP_START, number);
-    if (op == BASE_POOL_NONE) { return; }
-    if (plog_move_start(broker->plog, coordinator->ref, (uint64_t)op + 1, coordinator->snapshot_offset, out) !=
-        BASE_OK) {
-        base_pool_give(&broker->back_ops, op);
-    }
+    own_log_move_start(broker, &coordinator->log, BACK_GROUP_START, coordinator->snapshot_offset, out);
 }
 
 static void snapshot_if_due(struct broker *broker, uint32_t number)
@@ -259,7 +221,7 @@ static void snapshot_if_due(struct broker *broker, uint32_t number)
     struct coordinator *coordinator = &broker->coordinators[number];
     if (coordinator->is_snapshotting || broker->is_disk_failed || broker->is_draining) { return; }
     struct plog_view view;
-    plog_view(broker->plog, coordinator->ref, &view);
+    plog_view(broker->plog, coordinator->log.ref, &view);
     if (view.size_bytes < 2 * coordinator->bytes_after_snapshot + SNAPSHOT_AFTER_BYTES) { return; }
     coordinator->is_snapshotting = true;
     coordinator->snapshot_offset = view.offset_end;
@@ -274,7 +236,7 @@ void coordinator_written(struct broker *broker, uint32_t number, enum plog_resul
     base_pages_give(broker->pages, coordinator->block);
     coordinator->block = NULL;
     struct plog_view view;
-    plog_view(broker->plog, coordinator->ref, &view);
+    plog_view(broker->plog, coordinator->log.ref, &view);
     /* A write that failed has left nothing of it: it is tried again until the disk has room, or gives up. While the disk is off line
      * nobody knows what became of it, and nothing more is decided; a node that stops waits for no disk. */
     if (result != PLOG_OK && !view.is_failed && !broker->is_draining) {

@@ -8,10 +8,9 @@
 #define METADATA_DAMAGED                                                                                           \
     "the metadata log is damaged, and nothing else says which topics there are: 'weir log verify --data-dir DIR' " \
     "names the place; bring the data directory back from a copy"
-#define METADATA_READ_BYTES ((uint32_t)1 << 20)
-#define PROPOSAL_RETRY_NS   UINT64_C(10000000)  /* no memory */
-#define PROPOSAL_AGAIN_NS   UINT64_C(200000000) /* no disk */
-#define PROPOSAL_TRIES_MAX  10u
+#define PROPOSAL_RETRY_NS  UINT64_C(10000000)  /* no memory */
+#define PROPOSAL_AGAIN_NS  UINT64_C(200000000) /* no disk */
+#define PROPOSAL_TRIES_MAX 10u
 
 /* ---- the cluster's metadata: reading, applying --------------------------------------------------------------------------- */
 
@@ -46,23 +45,6 @@ static void after_apply(struct broker *broker, const struct record_change *chang
     }
 }
 
-bool records_next(struct applying *applying, struct rec_record *record_out)
-{
-    for (;;) {
-        if (applying->has_batch && rec_walk_next(&applying->walk, record_out) == REC_OK) { return true; }
-        applying->has_batch = false;
-        struct rec_batch batch;
-        if (rec_batch_next(&applying->rest, &batch) != REC_OK) { return false; }
-        applying->offset_end = rec_offset_end(&batch);
-        struct base_slice records;
-        struct base_arena none;
-        base_arena_init(&none, NULL, 0);
-        if (rec_is_control(&batch) || rec_open(&batch, 0, &none, &records) != REC_OK) { continue; }
-        rec_walk_init(&applying->walk, &batch, records);
-        applying->has_batch = true;
-    }
-}
-
 void image_apply(struct broker *broker, struct base_slice batches, enum apply_source source)
 {
     CHECK(!broker->applying.is_on);
@@ -74,8 +56,8 @@ static void apply_end(struct broker *broker, struct port_out *out)
     struct applying done = broker->applying;
     broker->applying.is_on = false;
     if (done.source == APPLY_COMMITTED) { return; } /* see metadata_written */
-    if (done.source == APPLY_LOADED && done.offset_end > broker->metadata_next) {
-        broker->metadata_next = done.offset_end;
+    if (done.source == APPLY_LOADED && done.offset_end > broker->metadata_log.next) {
+        broker->metadata_log.next = done.offset_end;
     }
     node_to_shard(broker, 0, MSG_DELTA_TAKEN, out);
 }
@@ -149,19 +131,6 @@ void image_delta_taken(struct broker *broker, struct port_out *out)
 
 /* ---- loading ------------------------------------------------------------------------------------------------------------- */
 
-struct plog_log_config metadata_log_config(void)
-{
-    return (struct plog_log_config){.segment_bytes = (uint64_t)16 << 20,
-                                    .segment_ms = UINT64_MAX,
-                                    .index_interval_bytes = 4096,
-                                    .index_bytes_max = 1 << 20,
-                                    .retention_ms = -1,
-                                    .retention_bytes = -1,
-                                    .flush_messages = UINT64_MAX,
-                                    .flush_ms = UINT64_MAX,
-                                    .is_metadata = true};
-}
-
 static void listen_first(struct broker *broker, struct port_out *out)
 {
     broker->is_loading = false;
@@ -175,22 +144,17 @@ static void load_more(struct broker *broker, struct port_out *out)
 {
     if (broker->is_giving_up) { return; }
     struct plog_view view;
-    plog_view(broker->plog, broker->metadata_log, &view);
+    plog_view(broker->plog, broker->metadata_log.ref, &view);
     if (view.is_failed) {
         node_give_up(broker, view.is_damaged ? METADATA_DAMAGED : "the metadata log can't be used: the disk failed", "",
                      out);
         return;
     }
-    if (broker->metadata_next >= view.watermark) {
+    if (broker->metadata_log.next >= view.watermark) {
         listen_first(broker, out);
         return;
     }
-    uint32_t op = back_op_take(broker, BACK_METADATA_READ);
-    struct plog_read read = {.token = (uint64_t)op + 1,
-                             .offset = broker->metadata_next,
-                             .bytes_max = METADATA_READ_BYTES,
-                             .takes_oversized_first = true};
-    if (op == BASE_POOL_NONE || plog_read_bytes(broker->plog, broker->metadata_log, &read, out) != BASE_OK) {
+    if (own_log_read(broker, &broker->metadata_log, BACK_METADATA_READ, 0, out) != BASE_OK) {
         node_give_up(broker, "no memory to read the metadata log", "", out);
     }
 }
@@ -200,23 +164,12 @@ void image_load(struct broker *broker, struct port_out *out)
     node_move_to(broker, BROKER_LOADING);
     broker->is_loading = true;
     journal_recovered(broker->journal, out);
-    struct plog_log_config config = metadata_log_config();
-    /* No epoch spans a restart of its leader. */
-    int32_t epoch = 1;
-    struct plog_ref known = plog_find(broker->plog, metadata_part());
-    struct plog_view view;
-    if (known.generation != 0) {
-        plog_view(broker->plog, known, &view);
-        epoch = view.leader_epoch + 1;
-    }
-    if (plog_open(broker->plog, metadata_part(), base_slice_text(METADATA_NAME), &config, epoch,
-                  &broker->metadata_log) != BASE_OK) {
+    if (own_log_open(broker, metadata_part(), METADATA_NAME, &broker->metadata_log) != BASE_OK) {
         node_give_up(broker, "no memory for the metadata log", "", out);
         return;
     }
-    plog_view(broker->plog, broker->metadata_log, &view);
-    broker->metadata_next = view.offset_start;
-    broker->metadata_epoch = epoch;
+    struct plog_view view;
+    plog_view(broker->plog, broker->metadata_log.ref, &view);
     broker->is_metadata_suspect = view.is_damaged;
     if (view.is_damaged) {
         log_words(
@@ -260,29 +213,20 @@ static bool append_metadata(struct broker *broker, const struct controller_recor
                             struct port_out *out)
 {
     CHECK(!broker->is_metadata_writing && broker->delta.block == NULL);
-    uint32_t op = back_op_take(broker, BACK_METADATA_APPEND);
-    if (op == BASE_POOL_NONE) { return false; }
     size_t bytes = batch_bytes(records, count);
     uint8_t *block = base_pages_take(broker->pages, BASE_CONTROL, bytes);
-    if (block != NULL) {
-        struct rec_build build;
-        enum base_rc rc = rec_build_init(&build, block, bytes, rec_build_plain());
-        for (uint32_t i = 0; rc == BASE_OK && i < count; i++) {
-            rc = rec_build_add(&build, broker->wall_ms, rec_null(), rec_value_of(records[i].value), NULL, 0);
-        }
-        CHECK(rc == BASE_OK);
-        struct base_slice batch = rec_build_end(&build);
-        broker->delta = (struct delta){.block = block, .batches = batch};
-        struct plog_append append = {.token = (uint64_t)op + 1,
-                                     .batches = unconst(batch.at),
-                                     .size_bytes = (uint32_t)batch.size_bytes,
-                                     .leader_epoch = broker->metadata_epoch};
-        broker->is_metadata_writing = plog_append(broker->plog, broker->metadata_log, &append, out) == BASE_OK;
-        if (broker->is_metadata_writing) { return true; }
-        give_delta(broker);
+    if (block == NULL) { return false; }
+    struct rec_build build;
+    enum base_rc rc = rec_build_init(&build, block, bytes, rec_build_plain());
+    for (uint32_t i = 0; rc == BASE_OK && i < count; i++) {
+        rc = rec_build_add(&build, broker->wall_ms, rec_null(), rec_value_of(records[i].value), NULL, 0);
     }
-    base_pool_give(&broker->back_ops, op);
-    return false;
+    CHECK(rc == BASE_OK);
+    broker->delta = (struct delta){.block = block, .batches = rec_build_end(&build)};
+    rc = own_log_append(broker, &broker->metadata_log, BACK_METADATA_APPEND, 0, broker->delta.batches, out);
+    broker->is_metadata_writing = rc == BASE_OK;
+    if (rc != BASE_OK) { give_delta(broker); }
+    return rc == BASE_OK;
 }
 
 /* A proposal that finds no memory waits for it: the controller decides nothing more until it has landed or failed. */
@@ -319,7 +263,7 @@ static void snapshot_written(struct broker *broker, enum plog_result result, str
 static void proposal_failed(struct broker *broker, enum plog_result result, struct port_out *out)
 {
     struct plog_view view;
-    plog_view(broker->plog, broker->metadata_log, &view);
+    plog_view(broker->plog, broker->metadata_log.ref, &view);
     if (!view.is_failed && broker->proposal_tries < PROPOSAL_TRIES_MAX) {
         broker->proposal_tries += 1;
         broker->has_proposal = true;
@@ -366,7 +310,7 @@ void image_snapshot_begin_if_due(struct broker *broker)
     if (broker->state != BROKER_SERVING || broker->is_disk_failed) { return; }
     if (broker->now_ns < broker->snapshot_again_ns) { return; }
     struct plog_view view;
-    plog_view(broker->plog, broker->metadata_log, &view);
+    plog_view(broker->plog, broker->metadata_log.ref, &view);
     if (view.size_bytes < 2 * broker->metadata_snapshot_bytes + METADATA_SNAPSHOT_AFTER_BYTES) { return; }
     broker->is_snapshotting = true;
     broker->snapshot_cursor = (struct controller_cursor){.stage = 0};
@@ -420,10 +364,5 @@ static void snapshot_written(struct broker *broker, enum plog_result result, str
     if (!broker->is_snapshot_read) { return; } /* the next batch follows */
     broker->is_snapshotting = false;
     broker->metadata_snapshot_bytes = broker->snapshot_bytes;
-    uint32_t op = back_op_take(broker, BACK_METADATA_START);
-    if (op == BASE_POOL_NONE) { return; }
-    if (plog_move_start(broker->plog, broker->metadata_log, (uint64_t)op + 1, broker->snapshot_offset, out) !=
-        BASE_OK) {
-        base_pool_give(&broker->back_ops, op);
-    }
+    own_log_move_start(broker, &broker->metadata_log, BACK_METADATA_START, broker->snapshot_offset, out);
 }
