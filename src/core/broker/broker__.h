@@ -425,6 +425,8 @@ void request_starve(struct broker *broker, struct request *request, enum request
 /* Room for `count` parts, cleared. False: no memory now; the request starves and begins anew. */
 MUST_USE
 bool request_take_parts(struct broker *broker, struct request *request, uint32_t count);
+/* Which partition it is, and whose. */
+void part_place(const struct broker *broker, struct part *part, const struct metadata_topic *topic, int32_t index);
 /* Of a partition that the request has named before, only part `index` counts, the later one. Needs: part.id. True: it was named. */
 bool parts_supersede(struct broker *broker, struct request *request, const struct metadata_topic *topic,
                      uint32_t index);

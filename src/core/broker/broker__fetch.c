@@ -61,8 +61,7 @@ static void fill_parts(struct broker *broker, struct request *request)
                 part->is_answered = true;
                 continue;
             }
-            part->id = (struct base_part){.topic = topic->id, .index = asked->partition};
-            part->shard = shard_of(broker, part->id);
+            part_place(broker, part, topic, asked->partition);
             parts_supersede(broker, request, topic, at - 1);
             part->ask_offset = asked->fetch_offset;
             part->ask_epoch = (int32_t)base_max_i64(asked->current_leader_epoch, -1); /* any below 0 is none */

@@ -399,6 +399,12 @@ bool request_take_parts(struct broker *broker, struct request *request, uint32_t
     return true;
 }
 
+void part_place(const struct broker *broker, struct part *part, const struct metadata_topic *topic, int32_t index)
+{
+    part->id = (struct base_part){.topic = topic->id, .index = index};
+    part->shard = shard_of(broker, part->id);
+}
+
 bool parts_supersede(struct broker *broker, struct request *request, const struct metadata_topic *topic, uint32_t index)
 {
     const struct metadata_partition *partition =

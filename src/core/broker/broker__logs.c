@@ -16,12 +16,6 @@ static void take_error(struct part *part, int16_t error)
     part->is_answered = error != KAFKA_ERROR_NONE;
 }
 
-static void place(const struct broker *broker, struct part *part, const struct metadata_topic *topic, int32_t index)
-{
-    part->id = (struct base_part){.topic = topic->id, .index = index};
-    part->shard = shard_of(broker, part->id);
-}
-
 /* ---- DeleteRecords ------------------------------------------------------------------------------------------------------- */
 
 /* The brokers' own topics: nobody deletes records of them by hand. */
@@ -60,7 +54,7 @@ void delete_records_begin(struct broker *broker, struct request *request, struct
             part->log_start = -1;
             take_error(part, deletion_error(broker, request, topic, name, index));
             if (part->is_answered) { continue; }
-            place(broker, part, topic, index);
+            part_place(broker, part, topic, index);
             (void)parts_supersede(broker, request, topic, at - 1); /* the earlier one is not answered: that is all */
             part->ask_offset = asked->topics[t].partitions[p].offset;
         }
@@ -121,7 +115,7 @@ void epochs_begin(struct broker *broker, struct request *request, struct port_ou
             part->offset = -1;
             take_error(part, request_partition_error(broker, request, topic, data->partitions[p].partition));
             if (part->is_answered) { continue; }
-            place(broker, part, topic, data->partitions[p].partition);
+            part_place(broker, part, topic, data->partitions[p].partition);
             part->ask_offset = data->partitions[p].leader_epoch;
             part->ask_epoch = data->partitions[p].current_leader_epoch;
         }
@@ -202,7 +196,7 @@ void producers_begin(struct broker *broker, struct request *request, struct port
             take_error(part, is_valid ? request_partition_error(broker, request, topic, index)
                                       : KAFKA_ERROR_INVALID_TOPIC_EXCEPTION);
             if (part->is_answered) { continue; }
-            place(broker, part, topic, index);
+            part_place(broker, part, topic, index);
             if (!take_page(broker, request, part, PRODUCERS_FIRST, RETRY_DECODE)) { return; }
         }
     }
@@ -351,7 +345,7 @@ static void fill_sized(struct broker *broker, struct request *request, const uin
         sized += 1;
         for (uint32_t i = 0; i < topic->partitions_count; i++) {
             if (!is_wanted(marks, metadata_partition(broker->image, topic, (int32_t)i))) { continue; }
-            place(broker, &request->parts[at], topic, (int32_t)i);
+            part_place(broker, &request->parts[at], topic, (int32_t)i);
             at += 1;
         }
     }

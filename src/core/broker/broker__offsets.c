@@ -30,16 +30,14 @@ static void fill_parts(struct broker *broker, struct request *request, const str
                                   .partition_index = (uint32_t)p,
                                   .offset = -1,
                                   .timestamp_ms = -1,
-                                  .leader_epoch = -1};
-            if (topic == NULL || metadata_partition(broker->image, topic, asked->partition_index) == NULL) {
-                part->error = KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION;
-            } else if (!is_allowed(asked->timestamp, request->version)) {
+                                  .leader_epoch = -1,
+                                  .error = request_partition_error(broker, request, topic, asked->partition_index)};
+            if (part->error == KAFKA_ERROR_NONE && !is_allowed(asked->timestamp, request->version)) {
                 part->error = KAFKA_ERROR_UNSUPPORTED_VERSION;
             }
             part->is_answered = part->error != KAFKA_ERROR_NONE;
             if (part->is_answered) { continue; }
-            part->id = (struct base_part){.topic = topic->id, .index = asked->partition_index};
-            part->shard = shard_of(broker, part->id);
+            part_place(broker, part, topic, asked->partition_index);
             if (parts_supersede(broker, request, topic, at - 1)) { /* asked twice, it is not looked up at all */
                 part->is_answered = true;
                 part->error = KAFKA_ERROR_INVALID_REQUEST;

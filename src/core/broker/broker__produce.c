@@ -46,8 +46,7 @@ static void fill_parts(struct broker *broker, struct request *request, const str
                 part->is_answered = true;
                 continue;
             }
-            part->id = (struct base_part){.topic = topic->id, .index = partition->index};
-            part->shard = shard_of(broker, part->id);
+            part_place(broker, part, topic, partition->index);
             parts_supersede(broker, request, topic, at - 1);
             /* The frame is the request's own, and may be written to until it is released. */
             part->batch = request->frame + (partition->records.at - request->frame);
