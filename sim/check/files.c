@@ -33,14 +33,15 @@ static void at_batch(struct scan *scan, const struct rec_batch *batch)
     }
     scan->offset = rec_offset_end(batch);
     if (batch->max_timestamp_ms > scan->timestamp_max) { scan->timestamp_max = batch->max_timestamp_ms; }
-    const uint8_t *entry = segment->index.at + scan->index_at;
-    if (scan->index_at < segment->index.size_bytes && base_get_u32(entry + 4) == scan->position &&
-        segment->base + (int64_t)base_get_u32(entry) == rec_offset_last(batch)) {
-        scan->index_at += INDEX_BYTES;
+    if (scan->index_at < segment->index.size_bytes) {
+        const uint8_t *entry = segment->index.at + scan->index_at;
+        bool is_it = base_get_u32(entry + 4) == scan->position &&
+                     segment->base + (int64_t)base_get_u32(entry) == rec_offset_last(batch);
+        if (is_it) { scan->index_at += INDEX_BYTES; }
     }
     /* The newest batch with the greatest timestamp; a later one may have the same. */
     while (scan->time_at < segment->timeindex.size_bytes) {
-        entry = segment->timeindex.at + scan->time_at;
+        const uint8_t *entry = segment->timeindex.at + scan->time_at;
         bool is_it = (int64_t)base_get_u64(entry) == scan->timestamp_max &&
                      (int64_t)base_get_u64(entry) == batch->max_timestamp_ms &&
                      segment->base + (int64_t)base_get_u32(entry + 8) == rec_offset_last(batch);
