@@ -58,9 +58,9 @@ struct run {
     void *user;                      /* of who drives it */
     /* of this boot */
     enum broker_state states[WORLD_SHARDS_MAX];
-    bool is_ready[WORLD_SHARDS_MAX];   /* said so */
-    bool has_looked[WORLD_SHARDS_MAX]; /* at its logs, since */
-    bool is_recovered;
+    bool is_open;                    /* a shard takes clients: from now on the logs are looked at after every step */
+    bool is_ready[WORLD_SHARDS_MAX]; /* said so */
+    bool is_recovered;               /* all of them did */
     bool is_disk_failed, has_failed_checkpoint;
     bool has_read; /* its journal, and said what it found */
     enum run_claim {

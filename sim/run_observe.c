@@ -134,9 +134,8 @@ static void note_disk_effect(struct run *run, uint32_t shard, const struct port_
     if (effect->kind == PORT_WRITE && effect->token >> 56 == PLOG_ROOM) { branches[RUN_BYTES_REPLAYED] += 1; }
 }
 
-static void look_at_logs(struct run *run, uint32_t shard, const struct broker *broker)
+static void look_at_logs(struct run *run, const struct broker *broker)
 {
-    run->has_looked[shard] = true;
     struct broker_log_view view;
     for (uint32_t cursor = 0; broker_each_log(broker, &cursor, &view);) {
         struct check_log log = {.id = view.id,
@@ -150,16 +149,17 @@ static void look_at_logs(struct run *run, uint32_t shard, const struct broker *b
     }
 }
 
-/* Before the first shard takes clients: then every shard has recovered, and nobody has appended to any. */
-static void look_at_all(struct run *run)
+/* The first shard takes clients now: every shard has recovered, and nobody has appended to any. That the node is ready is said when
+ * the last one takes some; until then logs grow, and may lose what they had. */
+static void now_open(struct run *run)
 {
-    for (uint32_t i = 0; i < (uint32_t)run->shape.shards; i++) {
-        if (run->is_ready[i]) { return; }
-    }
+    if (run->is_open) { return; }
+    run->is_open = true;
     for (uint32_t i = 0; i < (uint32_t)run->shape.shards; i++) {
         const struct broker *broker = world_machine_at(run->world, run->cast.broker, i);
-        if (broker != NULL) { look_at_logs(run, i, broker); }
+        if (broker != NULL) { look_at_logs(run, broker); }
     }
+    check_stream_recovered(run->stream);
 }
 
 /* Shards but the first never say so in their view. */
@@ -173,10 +173,8 @@ static void on_effect(void *context, uint32_t node, uint32_t shard, const struct
 {
     struct run *run = context;
     if (node != run->cast.broker) { return; }
-    if (effect->kind == PORT_READY) {
-        look_at_all(run);
-        now_serves(run, shard);
-    }
+    if (effect->kind == PORT_ACCEPT) { now_open(run); }
+    if (effect->kind == PORT_READY) { now_serves(run, shard); }
     if (effect->kind == PORT_LOG) { note_words(run, effect); }
     note_checkpoint(run, effect);
     note_disk_effect(run, shard, effect);
@@ -214,16 +212,15 @@ static void on_step(void *context, uint32_t node, uint32_t shard, const struct p
     if (view.state == BROKER_STOPPED && run->states[shard] != BROKER_STOPPED) { run->result->refused += view.refused; }
     if (view.is_disk_failed && shard == 0) { run->result->branches[RUN_DISK_FAILED] = 1; }
     if (view.is_disk_failed) { run->is_disk_failed = true; }
-    if (run->is_ready[shard] && view.state < BROKER_CLOSING) { look_at_logs(run, shard, broker); }
+    if (run->is_open && view.state < BROKER_CLOSING) { look_at_logs(run, broker); }
     if (run->is_recovered) { return; }
     for (uint32_t i = 0; i < (uint32_t)run->shape.shards; i++) {
-        if (!run->has_looked[i]) { return; }
+        if (!run->is_ready[i]) { return; }
     }
     run->is_recovered = true;
     run->result->branches[run->result->starts == 1 ? RUN_START_EMPTY
                           : run->was_clean         ? RUN_START_CLEAN
                                                    : RUN_START_DIRTY] += 1;
-    check_stream_recovered(run->stream);
 }
 
 static void on_boot(void *context, uint32_t node)
@@ -232,11 +229,11 @@ static void on_boot(void *context, uint32_t node)
     if (node != run->cast.broker) { return; }
     for (uint32_t i = 0; i < WORLD_SHARDS_MAX; i++) {
         run->states[i] = BROKER_BOOT;
-        run->is_ready[i] = run->has_looked[i] = false;
+        run->is_ready[i] = false;
         run->alarms_in_row[i] = 0;
         run->alarm_last_ns[i] = 0;
     }
-    run->is_recovered = false;
+    run->is_open = run->is_recovered = false;
     run->result->starts += 1;
     if (run->result->starts == 1) { return; }
     struct history_op op = history_op_init(HISTORY_NOTE, "", world_now(run->world));

@@ -156,6 +156,31 @@ static void spoiling_its_indexes(void *machine, const struct port_event *event, 
     }
 }
 
+/* Its clients are there, it never says that it serves, and no sync that it asks for is one: a read takes its place. */
+static void syncing_nothing_before_it_is_ready(void *machine, const struct port_event *event, struct port_out *out)
+{
+    static uint64_t tokens[64]; /* that ever were a sync's: they are nothing else's; 0: none */
+    static uint8_t nothing;
+    struct port_event passed = *event;
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(tokens) && event->kind == PORT_EVENT_DONE; i++) {
+        if (event->done.effect != PORT_READ || tokens[i] != event->done.token) { continue; }
+        passed.done.effect = PORT_SYNC;
+        passed.done.rc = PORT_OK;
+    }
+    never_ready(machine, &passed, out);
+    for (uint32_t i = 0; i < out->effect_count; i++) {
+        struct port_effect *effect = &out->effects[i];
+        if (effect->kind != PORT_SYNC) { continue; }
+        size_t at = 0;
+        while (at < BASE_ARRAY_COUNT(tokens) && tokens[at] != 0 && tokens[at] != effect->token) { at += 1; }
+        CHECK(at < BASE_ARRAY_COUNT(tokens));
+        tokens[at] = effect->token;
+        effect->kind = PORT_READ;
+        effect->buffer = &nothing;
+        effect->size_bytes = 0;
+    }
+}
+
 static void failing_a_check(void *machine, const struct port_event *event, struct port_out *out)
 {
     broker_step(machine, event, out);
@@ -175,6 +200,7 @@ static void a_broker_with_a_mistake_is_told(void **state)
         {restless, "I21", "events in 3 s while a fetch was parked"},
         {asking_for_what_is_not_open, "I24", "names file 4000.1, which is not open"},
         {spoiling_its_indexes, "I15", ".index"},
+        {syncing_nothing_before_it_is_ready, "I3", ", and it is synced up to "},
         {failing_a_check, "CHECK", "event->kind != PORT_EVENT_STOP"},
     };
     for (size_t i = 0; i < BASE_ARRAY_COUNT(rows); i++) {
