@@ -5,7 +5,17 @@
   create TOPIC PARTITIONS K=V,...      delete TOPIC      topics      configs TOPIC      broker_configs
   produce TOPIC CODEC N                then N rows: partition, timestamp, key, value, headers (base64 name:value,...);
                                        answer N rows: partition, offset
-  consume TOPIC PARTITION:END,...      by assignment from offset 0; rows: partition, offset, timestamp, key, value, headers
+  consume TOPIC PARTITION:END,... [WHERE]      by assignment; WHERE is beginning (if left out), offset:N or time:MS;
+                                       rows: partition, offset, timestamp, key, value, headers
+
+A client that has the call answers these too, any other says NO_SUCH_CALL:
+
+  alter_configs TOPIC K=V,...          these alone                replace_configs TOPIC K=V,...    these, and no others
+  add_partitions TOPIC COUNT           so many in all
+  list_offsets TOPIC WHEN              earliest, latest, or of the first record at MS or later; rows: partition, offset
+  delete_records TOPIC PARTITION:BEFORE,...      rows: partition, start of the log
+  groups      delete_group GROUP       group GROUP: its state and number of members, then member, instance, client, host of each
+  committed GROUP TOPIC                rows: partition, offset
 """
 
 import base64

@@ -286,7 +286,7 @@ def _unpack(text):
 
 
 def need(*whats):
-    """Gets what clients need: python, java, kafka."""
+    """Gets what clients need: python, java, kafka, go."""
     done = subprocess.run([os.path.join(PEER, "get"), *whats], capture_output=True, text=True, check=False)
     check(done.returncode == 0, lambda: f"tests/peer/get {' '.join(whats)} failed:\n{done.stdout}{done.stderr}")
 
@@ -303,6 +303,19 @@ def java_helper(name, heap="256m"):
     with open(os.path.join(CLIENTS, "java.classpath"), encoding="utf-8") as file:
         path = os.path.join(CLIENTS, "java") + ":" + file.read().strip()
     return ["java", f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp", path, name]
+
+
+def go_helper(name):
+    """The same for a program of go/."""
+    need("go")
+    return [os.path.join(CLIENTS, "go", "bin", name)]
+
+
+def member_helper(kind):
+    """The command of a member of a group, by its client; it takes BOOTSTRAP GROUP TOPIC STRATEGY [INSTANCE]: see member_confluent.py."""
+    if kind == "franz-go":
+        return [*go_helper("franz"), "member"]
+    return java_helper("Member", "128m") if kind == "java" else python_helper("member_confluent.py")
 
 
 class HelperClient:
@@ -443,7 +456,7 @@ class Kcat:
         pass
 
 
-CLIENT_NAMES = ("kcat", "confluent-kafka", "java", "kafka-python")
+CLIENT_NAMES = ("kcat", "confluent-kafka", "java", "kafka-python", "franz-go")
 
 
 def open_client(name, bootstrap):
@@ -454,6 +467,8 @@ def open_client(name, bootstrap):
         return HelperClient(name, python_helper("client_confluent.py"), bootstrap)
     if name == "kafka-python":
         return HelperClient(name, python_helper("client_kafka_python.py"), bootstrap)
+    if name == "franz-go":
+        return HelperClient(name, go_helper("franz"), bootstrap)
     return HelperClient(name, java_helper("Client"), bootstrap)
 
 

@@ -24,8 +24,7 @@ class Member:
     """A consumer in a group, in a process of its own; what it says is kept."""
 
     def __init__(self, kind, broker, group, topic, strategy="range", instance=""):
-        command = harness.java_helper("Member", "128m") if kind == "java" else harness.python_helper("member_confluent.py")
-        self.process = subprocess.Popen([*command, broker.bootstrap, group, topic, strategy, instance], stdin=subprocess.PIPE,
+        self.process = subprocess.Popen([*harness.member_helper(kind), broker.bootstrap, group, topic, strategy, instance], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.owned = set()
         self.records = []
