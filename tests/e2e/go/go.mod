@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 module weir/tests/e2e/go
 
 go 1.26.0
