@@ -13,7 +13,7 @@ A client that has the call answers these too, any other says NO_SUCH_CALL:
   alter_configs TOPIC K=V,...          these alone                replace_configs TOPIC K=V,...    these, and no others
   add_partitions TOPIC COUNT           so many in all
   list_offsets TOPIC WHEN              earliest, latest, or of the first record at MS or later; rows: partition, offset
-  delete_records TOPIC PARTITION:BEFORE,...      rows: partition, start of the log
+  delete_records TOPIC PARTITION:BEFORE,...
   groups      delete_group GROUP       group GROUP: its state and number of members, then member, instance, client, host of each
   committed GROUP TOPIC                rows: partition, offset
 """

@@ -305,6 +305,9 @@ def java_helper(name, heap="256m"):
     return ["java", f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp", path, name]
 
 
+GO_PROGRAMS = {"franz-go": "franz", "sarama": "sarama"}
+
+
 def go_helper(name):
     """The same for a program of go/."""
     need("go")
@@ -313,8 +316,8 @@ def go_helper(name):
 
 def member_helper(kind):
     """The command of a member of a group, by its client; it takes BOOTSTRAP GROUP TOPIC STRATEGY [INSTANCE]: see member_confluent.py."""
-    if kind == "franz-go":
-        return [*go_helper("franz"), "member"]
+    if kind in GO_PROGRAMS:
+        return [*go_helper(GO_PROGRAMS[kind]), "member"]
     return java_helper("Member", "128m") if kind == "java" else python_helper("member_confluent.py")
 
 
@@ -456,7 +459,7 @@ class Kcat:
         pass
 
 
-CLIENT_NAMES = ("kcat", "confluent-kafka", "java", "kafka-python", "franz-go")
+CLIENT_NAMES = ("kcat", "confluent-kafka", "java", "kafka-python", "franz-go", "sarama")
 
 
 def open_client(name, bootstrap):
@@ -467,8 +470,8 @@ def open_client(name, bootstrap):
         return HelperClient(name, python_helper("client_confluent.py"), bootstrap)
     if name == "kafka-python":
         return HelperClient(name, python_helper("client_kafka_python.py"), bootstrap)
-    if name == "franz-go":
-        return HelperClient(name, go_helper("franz"), bootstrap)
+    if name in GO_PROGRAMS:
+        return HelperClient(name, go_helper(GO_PROGRAMS[name]), bootstrap)
     return HelperClient(name, java_helper("Client"), bootstrap)
 
 

@@ -13,12 +13,22 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // Failed is an answer 'error NAME MESSAGE'.
 type Failed struct{ Name, Message string }
 
 func (f *Failed) Error() string { return f.Name + ": " + f.Message }
+
+// NameOfCode is Kafka's name of an error code.
+func NameOfCode(code int16) string {
+	if typed := kerr.TypedErrorForCode(code); typed != nil {
+		return typed.Message
+	}
+	return ""
+}
 
 // Header is one of a record, in their order; a nil Value is null.
 type Header struct {
