@@ -121,6 +121,12 @@ static void take_result(struct actor *actor, const struct client_result *result)
     case CLIENT_AT_END: actor__at_end(actor, result); return;
     case CLIENT_FAILED: actor__assignment_failed(actor, result); return;
     case CLIENT_ANSWER: actor__answered(actor, result); return;
+    case CLIENT_ASSIGNED:
+    case CLIENT_RESUMED:
+    case CLIENT_COMMITTED:
+    case CLIENT_REVOKED:
+    case CLIENT_GROUP_FAILED:
+    case CLIENT_LEFT: CHECK(false); return; /* it has joined no group */
     }
 }
 

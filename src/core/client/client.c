@@ -144,6 +144,8 @@ static void init_lists(struct client *client)
     base_list_init(&client->fetched);
     base_list_init(&client->calls_waiting);
     base_list_init(&client->calls_done);
+    base_list_init(&client->member.owned);
+    base_list_init(&client->member.tells);
 }
 
 enum base_rc client_create(struct base_region region, const struct client_config *config, struct client **client_out)
@@ -201,7 +203,8 @@ static void close_nodes(struct client *client)
 static bool has_results(const struct client *client)
 {
     return !base_list_is_empty(&client->done) || !base_list_is_empty(&client->calls_done) ||
-           !base_list_is_empty(&client->fetched);
+           !base_list_is_empty(&client->fetched) || !base_list_is_empty(&client->member.tells) ||
+           client->member.is_end_to_tell;
 }
 
 void client_turn(struct client *client, struct port_out *out)
@@ -215,10 +218,14 @@ void client_turn(struct client *client, struct port_out *out)
         peers_alarm(client->peers, out);
         return;
     }
-    if (client->is_closing) { close_nodes(client); }
+    if (client->is_closing) {
+        close_nodes(client);
+        client__group_forget_join(client);
+    }
     client__take_peer_events(client, out);
     client__turn_nodes(client);
     client__turn_calls(client, out);
+    client__turn_group(client, out);
     client__turn_producer(client, out);
     client__turn_consumer(client, out);
     client__turn_metadata(client, out);
@@ -241,7 +248,7 @@ bool client_poll(struct client *client, struct client_result *result_out)
 {
     client__forget_call(client);
     return client__poll_calls(client, result_out) || client__poll_done(client, result_out) ||
-           client__poll_records(client, result_out);
+           client__poll_group(client, result_out) || client__poll_records(client, result_out);
 }
 
 void client_view(const struct client *client, struct client_view *view_out)

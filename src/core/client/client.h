@@ -1,4 +1,4 @@
-/* client.h: a Kafka client as a machine: producer, consumer by assignment, and any other call.
+/* client.h: a Kafka client as a machine: producer, consumer by assignment or as a member of a group, and any other call.
  *
  * Room    core/client. Uses base, port, record, codec, wire/kafka, peer.
  * Owns    the region handed over at create, whole: tables at its front, buffers (pages) in the rest. Everything passed in is
@@ -33,8 +33,24 @@
  * records of one partition are in the order in which they were taken; a record whose fate is unknown is never sent under another
  * producer id.
  *
+ * A MEMBER OF A GROUP (classic protocol). client_join, once; from then on the machine finds the coordinator, joins, beats, reads what
+ * it is given from what is committed, commits, and comes back after every trouble by itself, until client_leave (or
+ * CLIENT_GROUP_FAILED). Its owner only polls:
+ *     CLIENT_ASSIGNED   this partition is its own from now on
+ *     CLIENT_RESUMED    `offset` is what was committed there, -1: nothing; records (CLIENT_RECORD) and ends follow
+ *     CLIENT_COMMITTED  `offset` is committed for the group; or `error` says why not (and it is tried again by and by)
+ *     CLIENT_REVOKED    it is not its own any more, no record of it follows. outcome CLIENT_ACKED: given up in order; CLIENT_UNKNOWN:
+ *                       lost, another member may have had it for some time
+ *     CLIENT_GROUP_FAILED  `error`: the group won't have us, ever; nothing more comes of the group
+ *     CLIENT_LEFT       after client_leave
+ * A record counts as processed once it was polled and client_turn is called: what is committed is the offset after the last one
+ * polled, never more. So after a failure records may come twice, and none is skipped. Whoever has processed later than the turn sets
+ * auto_commit_ms to 0 and calls client_commit when it has processed everything it was given. The next JoinGroup waits until all
+ * CLIENT_REVOKED were polled. After client_leave no record comes any more.
+ *
  * Limits  struct client_config. Work per turn is bounded by out's room, by step_max items and by what one request may hold; what
- *         is left asks for PORT_EVENT_CONTINUE.
+ *         is left asks for PORT_EVENT_CONTINUE. The leader of a group divides it in one turn, in time that grows with members times
+ *         partitions.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -192,6 +208,51 @@ enum base_rc client_assign(struct client *client, const struct client_assignment
 /* No result about it any more. */
 void client_unassign(struct client *client, struct base_slice topic, int32_t partition);
 
+/* ---- consuming in a group ---- */
+
+#define CLIENT_GROUP_NAME_MAX   255 /* of a group id, an instance id */
+#define CLIENT_GROUP_TOPICS_MAX 16
+
+enum client_strategy { CLIENT_RANGE = 0, CLIENT_COOPERATIVE_STICKY }; /* as Java's assignors of these names */
+struct client_group {
+    uint64_t token; /* comes with each result of the group */
+    struct base_slice group_id;
+    struct base_slice instance_id; /* KIP-345: a static member, which does not leave; empty: none */
+    struct base_slice topics[CLIENT_GROUP_TOPICS_MAX];
+    uint32_t topic_count;
+    enum client_strategy strategy;
+    enum client_start start; /* where nothing is committed; at: as in client_assignment */
+    int64_t at;
+    enum client_reset reset; /* where what was committed is out of range */
+    uint64_t session_timeout_ms;
+    uint64_t rebalance_timeout_ms; /* how long a member may take to give up its partitions and join again */
+    uint64_t heartbeat_ms;
+    uint64_t
+        auto_commit_ms; /* what was polled is committed so often, and whenever a partition is given up; 0: client_commit alone */
+};
+void client_group_default(struct client_group *group);
+/* Begins. A group of nodes_max - 1 nodes at most: its coordinator has a connection of its own.
+ * Needs   called once.
+ * Fails   BASE_FULL: nodes_max, topics_max. BASE_BAD: an empty or too long name, no topic, too many topics. */
+MUST_USE
+enum base_rc client_join(struct client *client, const struct client_group *group);
+/* Commits what was polled until now, a CLIENT_COMMITTED for each partition whose offset has moved. */
+void client_commit(struct client *client);
+/* Gives up all partitions, commits (unless auto_commit_ms is 0 and no client_commit waits), leaves; CLIENT_LEFT ends it, in any case
+ * within request_timeout_ms. */
+void client_leave(struct client *client);
+
+struct client_group_view {
+    bool is_member; /* has a generation, and an assignment */
+    bool is_leader;
+    int32_t generation; /* -1: none */
+    struct base_slice member_id;
+    uint32_t owned;       /* partitions */
+    uint32_t uncommitted; /* of them, those of which more was polled than is committed */
+    bool is_committing;
+};
+void client_group_view(const struct client *client, struct client_group_view *view_out);
+
 /* ---- any other call ---- */
 
 enum client_target { CLIENT_TO_ANY = 0, CLIENT_TO_CONTROLLER, CLIENT_TO_NODE };
@@ -220,6 +281,13 @@ enum client_result_kind {
     CLIENT_AT_END, /* token, topic, partition, offset: everything there is was given; once each time the end is reached */
     CLIENT_FAILED, /* token, topic, partition, error (rc if not PORT_OK): the assignment has ended */
     CLIENT_ANSWER, /* token, api_key, version, answer; or answer == NULL and error (rc if not PORT_OK), is_indefinite */
+    /* of the group, with its token */
+    CLIENT_ASSIGNED,     /* topic, partition */
+    CLIENT_RESUMED,      /* topic, partition, offset */
+    CLIENT_COMMITTED,    /* topic, partition, offset, error */
+    CLIENT_REVOKED,      /* topic, partition, outcome */
+    CLIENT_GROUP_FAILED, /* error (rc if not PORT_OK) */
+    CLIENT_LEFT,
 };
 enum client_outcome { CLIENT_ACKED = 0, CLIENT_REFUSED, CLIENT_UNKNOWN };
 

@@ -3,7 +3,8 @@
  * Room    core/client, private.
  * Files   client.c (create, step, turn, poll), client_nodes.c (connections, versions, requests), client_topics.c (metadata),
  *         client_accept.c (records into batches), client_produce.c (batches to leaders), client_consume.c (offsets, fetches),
- *         client_records.c (records out of fetched bytes), client_calls.c (any other call).
+ *         client_records.c (records out of fetched bytes), client_calls.c (any other call), client_group.c (a member of a group),
+ *         client_group_ask.c (its requests), client_choose.c (who gets what, when it leads).
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -32,6 +33,8 @@ struct node {
     enum node_state state;
     bool is_used; /* the slot */
     bool is_bootstrap;
+    bool
+        is_coordinator; /* a second connection to a node: what waits there (JoinGroup) would hold up fetches. Only for the group */
     bool is_old; /* its ApiVersions is answered in version 0 only */
     int32_t id;  /* -1: bootstrap */
     uint16_t port;
@@ -47,15 +50,24 @@ struct node {
 
 /* ---- requests in flight ---- */
 
-enum ask_kind { ASK_VERSIONS = 0, ASK_METADATA, ASK_PRODUCER_ID, ASK_PRODUCE, ASK_OFFSETS, ASK_FETCH, ASK_CALL };
+enum ask_kind {
+    ASK_VERSIONS = 0,
+    ASK_METADATA,
+    ASK_PRODUCER_ID,
+    ASK_PRODUCE,
+    ASK_OFFSETS,
+    ASK_FETCH,
+    ASK_CALL,
+    ASK_GROUP
+};
 struct ask {
     enum ask_kind kind;
     uint32_t node;
     struct peer_id peer; /* of the node, when it was sent */
     int16_t api_key;
     int16_t version;
-    uint32_t item;                /* ASK_CALL: the call */
-    uint32_t life;                /* ASK_PRODUCE: of the producer id */
+    uint32_t item;                /* ASK_CALL: the call; ASK_GROUP: enum group_ask */
+    uint32_t life;                /* ASK_PRODUCE: of the producer id; ASK_GROUP: of the membership */
     struct base_list batches;     /* ASK_PRODUCE */
     uint32_t parts[PARTS_OF_ASK]; /* ASK_OFFSETS, ASK_FETCH */
     uint32_t generations[PARTS_OF_ASK];
@@ -116,7 +128,22 @@ struct part {
     bool has_failed; /* to be reported */
     int16_t error;
     enum port_rc rc;
+    /* consuming in a group */
+    struct base_link owned; /* on member.owned */
+    struct base_link told;  /* on member.tells while tells is not 0 */
+    uint8_t tells;          /* what is still to be polled: enum tell */
+    bool is_unplaced;       /* what is committed is not known yet */
+    bool is_placing;        /* in an OffsetFetch that is in flight */
+    bool is_wanted;         /* the assignment at hand has it */
+    bool is_leaving;        /* given up: released once its offset is committed */
+    bool is_lost;           /* how: without a commit */
+    bool is_dirty;          /* commit_at is to be committed */
+    int64_t commit_at;
+    int64_t committed; /* -1: nothing known */
+    int16_t commit_error;
 };
+/* In the order in which they are told. */
+enum tell { TELL_COMMITTED = 1, TELL_REVOKED = 2, TELL_ASSIGNED = 4, TELL_RESUMED = 8 };
 
 /* ---- batches ---- */
 
@@ -195,6 +222,70 @@ struct call {
     bool is_indefinite;
 };
 
+/* ---- a member of a group ---- */
+
+/*  NONE -client_join-> OUT -JoinGroup sent-> JOINING -answer, not leader-> SYNCING -assignment-> STABLE
+ *                                                    -answer, leader-> CHOOSING -topics known, SyncGroup sent-> SYNCING
+ *  STABLE -told to rejoin, eager; some are to be given up, cooperative-> GIVING -committed, told-> OUT
+ *  STABLE -told to rejoin, cooperative-> OUT, and its partitions are read on
+ *  JOINING, CHOOSING, SYNCING -trouble-> OUT; any -thrown out of the group-> OUT, its partitions lost
+ *  any -client_leave-> GIVING -> LEAVING -answer, or nobody answers-> ENDED; any -an error for good-> ENDED
+ *  Partitions are owned in all of them; records are given in all but GIVING (of those given up), LEAVING and ENDED. */
+enum member_state {
+    MEMBER_NONE = 0,
+    MEMBER_OUT,
+    MEMBER_JOINING,
+    MEMBER_CHOOSING,
+    MEMBER_SYNCING,
+    MEMBER_STABLE,
+    MEMBER_GIVING,
+    MEMBER_LEAVING,
+    MEMBER_ENDED,
+};
+enum group_ask {
+    GROUP_ASK_FIND = 0,
+    GROUP_ASK_JOIN,
+    GROUP_ASK_SYNC,
+    GROUP_ASK_BEAT,
+    GROUP_ASK_COMMIT,
+    GROUP_ASK_PLACE,
+    GROUP_ASK_LEAVE
+};
+#define MEMBER_ID_MAX (2 * CLIENT_GROUP_NAME_MAX)
+struct member {
+    enum member_state state;
+    struct client_group config; /* its texts lie below */
+    uint32_t topics[CLIENT_GROUP_TOPICS_MAX];
+    int32_t counted[CLIENT_GROUP_TOPICS_MAX]; /* partitions of each when it was divided; -1: by another leader */
+    uint32_t coordinator;                     /* its node */
+    bool is_coordinator_known;
+    uint32_t asked; /* enum group_ask, as bits: in flight */
+    uint32_t life;  /* of what is asked: answers of an older one mean nothing */
+    bool is_leader;
+    bool is_rejoin_wanted;
+    bool is_leave_wanted;
+    bool is_commit_wanted;
+    bool has_commit; /* parts are dirty */
+    int32_t generation;
+    uint64_t retry_ns; /* of what is asked next */
+    uint64_t beat_ns;
+    uint64_t commit_ns;
+    uint64_t look_ns;     /* when topics that are missing are looked for again */
+    uint64_t deadline_ns; /* GIVING, LEAVING: no longer than this */
+    uint8_t *join_frame;  /* CHOOSING: the answer */
+    uint8_t *join_memory;
+    const void *join;
+    struct base_list owned;
+    struct base_list tells;
+    bool is_end_to_tell; /* CLIENT_LEFT or CLIENT_GROUP_FAILED */
+    int16_t error;
+    enum port_rc rc;
+    uint32_t member_id_bytes;
+    uint8_t member_id[MEMBER_ID_MAX];
+    uint8_t group_id[CLIENT_GROUP_NAME_MAX];
+    uint8_t instance_id[CLIENT_GROUP_NAME_MAX];
+};
+
 enum identity_state { IDENTITY_NONE = 0, IDENTITY_ASKED, IDENTITY_HELD, IDENTITY_REFUSED };
 
 struct client {
@@ -253,6 +344,7 @@ struct client {
     struct base_list calls_waiting;
     struct base_list calls_done;
     uint32_t call_shown; /* its answer is borrowed until the next poll; NONE */
+    struct member member;
 };
 
 /* ---- client_nodes.c ---- */
@@ -263,6 +355,11 @@ struct node *client__node_any(struct client *client);
 /* The same for one node; NULL: not ready, and being dialled. */
 struct node *client__node_use(struct client *client, int32_t id);
 void client__node_put(struct client *client, int32_t id, struct kafka_text host, int32_t port);
+/* The node that is kept for the coordinator; NULL: no slot is free. */
+struct node *client__node_coordinator_take(struct client *client);
+void client__node_coordinator_set(struct client *client, struct node *node, int32_t id, struct base_slice host,
+                                  uint16_t port);
+void client__node_dial(struct client *client, struct node *node);
 uint32_t client__node_index(const struct client *client, const struct node *node);
 void client__node_reset(struct client *client, struct node *node);
 /* The highest version that both know, at most `cap`; -1: none. */
@@ -331,6 +428,8 @@ void client__turn_consumer(struct client *client, struct port_out *out);
 void client__on_offsets(struct client *client, const struct ask *ask, struct base_slice body);
 void client__on_fetched(struct client *client, const struct ask *ask, struct base_slice frame, struct base_slice body);
 void client__lost_parts(struct client *client, const struct ask *ask);
+void client__part_release(struct client *client,
+                          struct part *part); /* nothing is read from it, and nothing of it is given */
 void client__part_fail(struct client *client, struct part *part, int16_t error, enum port_rc rc);
 
 /* ---- client_records.c ---- */
@@ -343,5 +442,39 @@ void client__on_call(struct client *client, const struct ask *ask, struct base_s
 void client__lost_call(struct client *client, const struct ask *ask, enum port_rc rc);
 bool client__poll_calls(struct client *client, struct client_result *result_out);
 void client__forget_call(struct client *client);
+
+/* ---- client_group.c ---- */
+static inline bool client__is_owned(const struct part *part) { return base_link_is_on(&part->owned); }
+void client__turn_group(struct client *client, struct port_out *out);
+bool client__poll_group(struct client *client, struct client_result *result_out);
+void client__tell(struct client *client, struct part *part, enum tell tell);
+/* What the answers say. */
+void client__group_found(struct client *client, int32_t node, struct kafka_text host, int32_t port);
+void client__group_unfound(struct client *client); /* the coordinator is another one, or none yet */
+void client__group_later(struct client *client);
+void client__group_rejoin(struct client *client); /* the group divides itself anew */
+void client__group_lost(struct client *client,
+                        bool keeps_id); /* we are no member any more, or not of this generation */
+void client__group_end(struct client *client, int16_t error, enum port_rc rc);
+void client__group_joined(struct client *client, const struct ask *ask, struct base_slice frame,
+                          struct base_slice body);
+void client__group_assigned(struct client *client, struct base_slice assignment);
+void client__group_forget_join(struct client *client);
+
+/* ---- client_group_ask.c ---- */
+void client__group_ask(struct client *client, enum group_ask what, struct node *node, struct port_out *out);
+void client__on_group(struct client *client, const struct ask *ask, struct base_slice frame, struct base_slice body);
+void client__lost_group(struct client *client, const struct ask *ask);
+void client__group_node_failed(struct client *client);
+
+/* ---- client_choose.c ---- */
+/* The topics of all members become our own, so that their partitions get known. BASE_FULL: topics_max, or no memory.  */
+MUST_USE
+enum base_rc client__choose_topics(struct client *client, const void *join);
+/* Fills the assignments of a SyncGroup. All in `*memory_out`, to be given back. BASE_FULL: no memory. */
+struct kafka_sync_group_request;
+MUST_USE
+enum base_rc client__choose(struct client *client, const void *join, struct kafka_sync_group_request *request,
+                            uint8_t **memory_out);
 
 #endif

@@ -22,7 +22,7 @@ static uint64_t backoff_until(struct client *client)
 
 /* ---- assigning ---- */
 
-static void take_off(struct client *client, struct part *part)
+void client__part_release(struct client *client, struct part *part)
 {
     part->generation += 1;
     part->is_asked = false;
@@ -40,7 +40,7 @@ enum base_rc client_assign(struct client *client, const struct client_assignment
         rc = client__part_take(client, client__topic_index(client, topic), assignment->partition, &part);
     }
     if (rc != BASE_OK) { return rc; }
-    take_off(client, part);
+    client__part_release(client, part);
     base_list_push_back(&client->assigned, &part->assigned);
     part->token = assignment->token;
     part->reset = assignment->reset;
@@ -65,7 +65,7 @@ void client_unassign(struct client *client, struct base_slice topic, int32_t par
 {
     const struct topic *found = client__topic_find(client, topic);
     struct part *part = found == NULL ? NULL : client__part_find(client, client__topic_index(client, found), partition);
-    if (part != NULL) { take_off(client, part); }
+    if (part != NULL) { client__part_release(client, part); }
 }
 
 void client__part_fail(struct client *client, struct part *part, int16_t error, enum port_rc rc)
@@ -439,6 +439,9 @@ void client__turn_consumer(struct client *client, struct port_out *out)
         if (part->has_failed || part->is_asked) { continue; }
         if (topic->state == CLIENT_TOPIC_FAILED) {
             client__part_fail(client, part, topic->error, PORT_OK);
+        } else if (client__is_owned(part) && topic->state == CLIENT_TOPIC_KNOWN &&
+                   part->index >= topic->partition_count) {
+            client__want_metadata(client); /* the leader of the group has seen it before us */
         } else if (topic->state == CLIENT_TOPIC_KNOWN && part->index >= topic->partition_count) {
             client__part_fail(client, part, KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION, PORT_OK);
         } else if (part->leader < 0) {
@@ -450,7 +453,7 @@ void client__turn_consumer(struct client *client, struct port_out *out)
     }
     for (uint32_t i = 0; i < client->config.nodes_max && client->assigned.count > 0; i++) {
         struct node *node = &client->nodes[i];
-        if (!node->is_used || node->is_bootstrap || node->state != NODE_READY) { continue; }
+        if (!node->is_used || node->is_bootstrap || node->is_coordinator || node->state != NODE_READY) { continue; }
         if (!client__may_work(client, out)) { return; }
         if (client__can_send(client, node, out)) { ask_offsets(client, node, out); }
         bool has_enough = node->is_fetching || node->fetched_count >= FETCHED_OF_NODE;

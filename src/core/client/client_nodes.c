@@ -70,7 +70,7 @@ struct node *client__node_by_id(struct client *client, int32_t id)
 {
     for (uint32_t i = 0; id >= 0 && i < client->config.nodes_max; i++) {
         struct node *node = &client->nodes[i];
-        if (node->is_used && !node->is_bootstrap && node->id == id) { return node; }
+        if (node->is_used && !node->is_bootstrap && !node->is_coordinator && node->id == id) { return node; }
     }
     return NULL;
 }
@@ -104,7 +104,7 @@ void client__node_put(struct client *client, int32_t id, struct kafka_text host,
     /* More brokers than nodes_max: those beyond stay unknown, and partitions that they lead wait. */
 }
 
-static void dial(struct client *client, struct node *node)
+void client__node_dial(struct client *client, struct node *node)
 {
     if (node->state != NODE_CLOSED || client->is_closing) { return; }
     struct base_slice host = base_slice_of(node->host, node->host_bytes);
@@ -117,11 +117,32 @@ static void dial(struct client *client, struct node *node)
     node->is_fetching = false;
 }
 
+struct node *client__node_coordinator_take(struct client *client)
+{
+    for (uint32_t i = 0; i < client->config.nodes_max; i++) {
+        struct node *node = &client->nodes[i];
+        if (node->is_used) { continue; }
+        *node = (struct node){.is_used = true, .is_coordinator = true, .id = -1};
+        return node;
+    }
+    return NULL;
+}
+
+void client__node_coordinator_set(struct client *client, struct node *node, int32_t id, struct base_slice host,
+                                  uint16_t port)
+{
+    bool is_same = node->port == port && base_slice_equal(base_slice_of(node->host, node->host_bytes), host);
+    node->id = id;
+    if (is_same) { return; }
+    close_node(client, node);
+    set_host(node, host, port);
+}
+
 struct node *client__node_use(struct client *client, int32_t id)
 {
     struct node *node = client__node_by_id(client, id);
     if (node == NULL) { return NULL; }
-    dial(client, node);
+    client__node_dial(client, node);
     return node->state == NODE_READY ? node : NULL;
 }
 
@@ -131,7 +152,7 @@ struct node *client__node_any(struct client *client)
     for (uint32_t i = 0; i < client->config.nodes_max; i++) {
         uint32_t index = (first + i) % client->config.nodes_max;
         struct node *node = &client->nodes[index];
-        if (!node->is_used || node->state != NODE_READY) { continue; }
+        if (!node->is_used || node->is_coordinator || node->state != NODE_READY) { continue; }
         client->asks_to_any = index; /* stays with one that works */
         return node;
     }
@@ -144,6 +165,7 @@ void client__turn_nodes(struct client *client)
     if (client->is_closing) { return; }
     for (uint32_t i = 0; i < client->config.nodes_max; i++) {
         const struct node *node = &client->nodes[i];
+        if (node->is_coordinator) { continue; }
         if (node->is_used && (node->state == NODE_READY || node->state == NODE_GREETING)) { return; }
         if (node->is_used && node->state == NODE_DIALING && peer_state(client->peers, node->peer) != PEER_WAITING) {
             return; /* a try is under way */
@@ -151,9 +173,9 @@ void client__turn_nodes(struct client *client)
     }
     for (uint32_t i = 0; i < client->config.nodes_max; i++) {
         struct node *node = &client->nodes[(client->next_candidate + i) % client->config.nodes_max];
-        if (!node->is_used || node->state != NODE_CLOSED) { continue; }
+        if (!node->is_used || node->is_coordinator || node->state != NODE_CLOSED) { continue; }
         client->next_candidate = client__node_index(client, node) + 1;
-        dial(client, node);
+        client__node_dial(client, node);
         return;
     }
 }
@@ -350,6 +372,7 @@ static void lose(struct client *client, struct ask *ask, enum port_rc rc)
     case ASK_OFFSETS:
     case ASK_FETCH: client__lost_parts(client, ask); break;
     case ASK_CALL: client__lost_call(client, ask, rc); break;
+    case ASK_GROUP: client__lost_group(client, ask); break;
     }
     free_ask(client, ask);
 }
@@ -373,6 +396,7 @@ static void on_answer(struct client *client, const struct peer_event *event, str
     case ASK_OFFSETS: client__on_offsets(client, ask, body); break;
     case ASK_FETCH: client__on_fetched(client, ask, event->frame, body); break;
     case ASK_CALL: client__on_call(client, ask, event->frame, body); break;
+    case ASK_GROUP: client__on_group(client, ask, event->frame, body); break;
     }
     free_ask(client, ask);
 }
@@ -381,6 +405,10 @@ static void on_failed(struct client *client, struct node *node, enum port_rc rc)
 {
     bool was_ready = node->state == NODE_READY;
     node->state = NODE_DIALING;
+    if (node->is_coordinator) {
+        client__group_node_failed(client);
+        return;
+    }
     client->connect_rc = rc;
     if (!was_ready) { client->connects_failed += 1; }
     client__want_metadata(client); /* leaders may have moved */

@@ -19,13 +19,24 @@ static const char usage[] =
     "  -n N                    stop after N records\n"
     "  --exit                  stop at the end of every partition\n"
     "  --partition P           only this partition\n"
+    "  --group G               as a member of the group G: its members share the partitions, begin where G has\n"
+    "                          committed (--from: where it has not), and commit what they have printed, once a second\n"
+    "                          and at the end\n"
     "  --json                  one object a line: topic, partition, offset, timestamp, key, headers, value; what is "
     "no\n"
     "                          UTF-8 is in a field NAME_base64\n";
 
+#define SESSION_MS      10000 /* a member that was killed is missed after this */
+#define REBALANCE_MS    60000
+#define COMMIT_MS       1000
+#define METADATA_AGE_MS 5000 /* partitions that were added are found after this, at most */
+
 struct consume {
     struct app_command command;
     const char *topic;
+    const char *group; /* NULL: none */
+    uint32_t lost;     /* partitions that went without a commit, and nobody was told yet */
+    bool is_leaving;
     enum client_start start;
     int64_t at;
     int64_t partition;
@@ -36,6 +47,7 @@ struct consume {
     int32_t partitions;
     int32_t at_end;
     bool *is_at_end; /* by partition */
+    int32_t flags_max;
 };
 
 static void print_json(const struct client_result *result)
@@ -70,25 +82,104 @@ static void print_plain(const struct client_result *result)
     (void)fputc('\n', stdout);
 }
 
+/* Everything that was wanted was done. What was printed is flushed at the end of the step, before it is committed. */
+static void finish(struct app_command *command, int code)
+{
+    struct consume *own = command->own;
+    if (own->group == NULL) {
+        app_finish(command, code);
+        return;
+    }
+    if (command->code == APP_DONE) { command->code = code; }
+    own->is_leaving = true;
+    client_leave(command->client);
+}
+
+static void on_failed(struct app_command *command, const struct client_result *result)
+{
+    const struct consume *own = command->own;
+    int code = APP_FAILED;
+    if (result->error == KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION) {
+        code = app_error("UNKNOWN_TOPIC_OR_PARTITION", "topic '%s' or its partition %d does not exist", own->topic,
+                         (int)result->partition);
+    } else if (result->rc == PORT_NO_MEMORY) {
+        code = app_error(NULL, "topic '%s' partition %d offset %lld: no memory to open a batch", own->topic,
+                         (int)result->partition, (long long)result->offset);
+    } else {
+        code = app_error(kafka_error_name(result->error), "topic '%s' partition %d offset %lld", own->topic,
+                         (int)result->partition, (long long)result->offset);
+    }
+    finish(command, code);
+}
+
+static bool *end_flag(struct app_command *command, int32_t partition)
+{
+    struct consume *own = command->own;
+    if (partition >= own->flags_max) {
+        int32_t more = partition + 1024;
+        bool *flags = app_keep((size_t)more * sizeof(bool)); /* the old ones stay kept: it happens seldom */
+        if (flags == NULL) {
+            app_finish(command, app_error(NULL, "no memory"));
+            return NULL;
+        }
+        if (own->flags_max > 0) { memcpy(flags, own->is_at_end, (size_t)own->flags_max * sizeof(bool)); }
+        own->is_at_end = flags;
+        own->flags_max = more;
+    }
+    return &own->is_at_end[partition];
+}
+
+/* With --exit: everything that is ours was read. */
+static void look_at_ends(struct app_command *command)
+{
+    struct consume *own = command->own;
+    struct client_group_view view = {.owned = (uint32_t)own->partitions, .is_member = own->is_assigned};
+    if (own->group != NULL) { client_group_view(command->client, &view); }
+    if (own->is_exit && view.is_member && own->at_end == (int32_t)view.owned) { finish(command, APP_DONE); }
+}
+
+static void on_group(struct app_command *command, const struct client_result *result)
+{
+    struct consume *own = command->own;
+    bool *flag = result->partition < 0 ? NULL : end_flag(command, result->partition);
+    switch (result->kind) {
+    case CLIENT_REVOKED:
+        if (flag != NULL && *flag) { own->at_end -= 1; }
+        if (flag != NULL) { *flag = false; }
+        if (result->outcome == CLIENT_UNKNOWN) { own->lost += 1; }
+        return;
+    case CLIENT_COMMITTED:
+        if (result->error != KAFKA_ERROR_NONE) {
+            (void)app_error(kafka_error_name(result->error), "group '%s': offset %lld of partition %d is not committed",
+                            own->group, (long long)result->offset, (int)result->partition); /* a warning: we go on */
+        }
+        return;
+    case CLIENT_GROUP_FAILED:
+        app_finish(command, app_error(result->rc == PORT_OK ? kafka_error_name(result->error) : NULL, "group '%s'%s",
+                                      own->group, result->rc == PORT_OK ? "" : ": no memory for all its partitions"));
+        return;
+    case CLIENT_LEFT: app_finish(command, command->code); return;
+    case CLIENT_ASSIGNED:
+    case CLIENT_RESUMED:
+    case CLIENT_PRODUCED:
+    case CLIENT_RECORD:
+    case CLIENT_AT_END:
+    case CLIENT_FAILED:
+    case CLIENT_ANSWER: return;
+    }
+}
+
 static void on_result(struct app_command *command, const struct client_result *result)
 {
     struct consume *own = command->own;
-    if (result->kind == CLIENT_FAILED) {
-        if (result->error == KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION) {
-            app_finish(command, app_error("UNKNOWN_TOPIC_OR_PARTITION", "topic '%s' or its partition %d does not exist",
-                                          own->topic, (int)result->partition));
-        } else if (result->rc == PORT_NO_MEMORY) {
-            app_finish(command, app_error(NULL, "topic '%s' partition %d offset %lld: no memory to open a batch",
-                                          own->topic, (int)result->partition, (long long)result->offset));
-        } else {
-            app_finish(command, app_error(kafka_error_name(result->error), "topic '%s' partition %d offset %lld",
-                                          own->topic, (int)result->partition, (long long)result->offset));
-        }
-    }
-    if (result->kind == CLIENT_AT_END && !own->is_at_end[result->partition]) {
-        own->is_at_end[result->partition] = true;
-        own->at_end += 1;
-        if (own->is_exit && own->at_end == own->partitions) { app_finish(command, APP_DONE); }
+    if (result->kind > CLIENT_ANSWER) { on_group(command, result); }
+    if (result->kind == CLIENT_FAILED) { on_failed(command, result); }
+    if (result->kind == CLIENT_AT_END) {
+        bool *flag = end_flag(command, result->partition);
+        if (flag == NULL) { return; }
+        if (!*flag) { own->at_end += 1; }
+        *flag = true;
+        look_at_ends(command);
     }
     if (result->kind != CLIENT_RECORD) { return; }
     if (command->is_json) {
@@ -100,7 +191,7 @@ static void on_result(struct app_command *command, const struct client_result *r
     if (ferror(stdout)) {
         app_finish(command, APP_FAILED); /* whoever read our output has gone */
     } else if (own->count == own->count_max) {
-        app_finish(command, APP_DONE);
+        finish(command, APP_DONE);
     }
 }
 
@@ -124,12 +215,23 @@ static void after(struct app_command *command)
     struct consume *own = command->own;
     struct client_topic_view view;
     if (fflush(stdout) != 0) { app_finish(command, APP_FAILED); } /* whoever read our output has gone */
-    if (own->is_assigned || command->is_finished) { return; }
+    if (own->lost > 0) {
+        fprintf(stderr,
+                "warning: group '%s' took %u partitions away before their offsets were committed: records may "
+                "be read twice\n",
+                own->group, (unsigned)own->lost);
+        own->lost = 0;
+    }
+    if (own->is_assigned || command->is_finished || own->is_leaving) { return; }
     client_topic_view(command->client, base_slice_text(own->topic), &view);
     if (view.state == CLIENT_TOPIC_UNKNOWN) { return; }
     if (view.state == CLIENT_TOPIC_FAILED) {
         const char *words = view.error == KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION ? "does not exist" : "can't be read";
         app_finish(command, app_error(kafka_error_name(view.error), "topic '%s' %s", own->topic, words));
+        return;
+    }
+    if (own->group != NULL) {
+        look_at_ends(command); /* none may be ours */
         return;
     }
     if (own->partition >= view.partition_count) {
@@ -138,11 +240,6 @@ static void after(struct app_command *command)
         return;
     }
     own->is_assigned = true;
-    own->is_at_end = app_keep((size_t)view.partition_count * sizeof(bool));
-    if (own->is_at_end == NULL) {
-        app_finish(command, app_error(NULL, "no memory"));
-        return;
-    }
     own->partitions = own->partition >= 0 ? 1 : view.partition_count;
     for (int32_t i = 0; i < view.partition_count; i++) {
         if (own->partition < 0 || own->partition == i) { assign(command, i); }
@@ -155,9 +252,25 @@ static void begin(struct app_command *command)
     enum base_rc rc = client_want_topic(command->client, base_slice_text(own->topic));
     CHECK(rc == BASE_OK); /* the name was checked, and it is the only one */
     if (own->count_max == 0) { app_finish(command, APP_DONE); }
+    if (own->group == NULL) { return; }
+    struct client_group group;
+    client_group_default(&group);
+    group.group_id = base_slice_text(own->group);
+    group.topics[0] = base_slice_text(own->topic);
+    group.topic_count = 1;
+    group.start = own->start;
+    group.at = own->at;
+    group.reset = own->start == CLIENT_FROM_END ? CLIENT_RESET_END : CLIENT_RESET_BEGINNING;
+    group.session_timeout_ms = SESSION_MS;
+    group.rebalance_timeout_ms = REBALANCE_MS;
+    group.auto_commit_ms = COMMIT_MS;
+    rc = client_join(command->client, &group);
+    CHECK(rc == BASE_OK); /* the names were checked, and there is room for one topic */
 }
 
-static const struct app_command_parts parts = {.begin = begin, .result = on_result, .after = after};
+static void stop(struct app_command *command) { finish(command, APP_DONE); }
+
+static const struct app_command_parts parts = {.begin = begin, .result = on_result, .after = after, .stop = stop};
 
 /* ---- arguments ---- */
 
@@ -193,6 +306,8 @@ static int read_arguments(struct app_args *args, struct consume *own)
             is_good = app_number("consume", "-n", value, 0, INT64_MAX, &own->count_max);
         } else if (app_take_option(args, "--partition", &value)) {
             is_good = app_number("consume", "--partition", value, 0, INT32_MAX, &own->partition);
+        } else if (app_take_option(args, "--group", &value)) {
+            own->group = value;
         } else if (app_take_flag(args, "--exit")) {
             own->is_exit = true;
         } else if (own->topic == NULL && app_take_word(args, &value)) {
@@ -225,6 +340,13 @@ int app_consume(struct app_args *args)
     if (own->topic[0] == '\0' || strlen(own->topic) > CLIENT_TOPIC_NAME_MAX) {
         return app_usage("consume", "the topic's name is empty or too long");
     }
+    if (own->group != NULL && (own->group[0] == '\0' || strlen(own->group) > CLIENT_GROUP_NAME_MAX)) {
+        return app_usage("consume", "the group's name is empty or too long");
+    }
+    if (own->group != NULL && own->partition >= 0) {
+        return app_usage("consume", "--partition and --group: the group says which partitions are read");
+    }
+    if (own->group != NULL) { own->command.config.metadata_max_age_ms = METADATA_AGE_MS; }
     if (own->is_exit) { own->command.config.fetch_wait_ms = 50; }
     return app_command_run(&own->command);
 }

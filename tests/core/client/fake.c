@@ -132,8 +132,7 @@ static int16_t append(struct fake *fake, struct fake_log *log, struct base_slice
     return KAFKA_ERROR_NONE;
 }
 
-static void send_answer(struct fake_conn *conn, int16_t api_key, const void *answer, int16_t version,
-                        int32_t correlation)
+void fake_send_answer(struct fake_conn *conn, int16_t api_key, const void *answer, int16_t version, int32_t correlation)
 {
     enum kafka_message message = kafka_response_message(api_key);
     struct kafka_size size;
@@ -155,7 +154,7 @@ static void answer_versions(struct fake *fake, struct fake_conn *conn, int16_t v
     answer.api_keys_count = 0;
     if (fake->is_old && version > 2) {
         answer.error_code = KAFKA_ERROR_UNSUPPORTED_VERSION;
-        send_answer(conn, KAFKA_API_API_VERSIONS, &answer, 0, correlation);
+        fake_send_answer(conn, KAFKA_API_API_VERSIONS, &answer, 0, correlation);
         return;
     }
     for (int16_t key = 0; key < 128; key++) {
@@ -166,7 +165,7 @@ static void answer_versions(struct fake *fake, struct fake_conn *conn, int16_t v
                                                              .max_version = fake->version_max[key]};
         answer.api_keys_count += 1;
     }
-    send_answer(conn, KAFKA_API_API_VERSIONS, &answer, version, correlation);
+    fake_send_answer(conn, KAFKA_API_API_VERSIONS, &answer, version, correlation);
 }
 
 static void answer_metadata(struct fake *fake, struct fake_conn *conn, int16_t version, int32_t correlation,
@@ -174,34 +173,35 @@ static void answer_metadata(struct fake *fake, struct fake_conn *conn, int16_t v
 {
     struct kafka_metadata_response answer;
     struct kafka_metadata_response_metadata_response_broker broker;
-    struct kafka_metadata_response_metadata_response_topic topic;
+    struct kafka_metadata_response_metadata_response_topic topics[8];
     struct kafka_metadata_response_metadata_response_partition parts[FAKE_PARTS_MAX];
     kafka_metadata_response_init(&answer);
     kafka_metadata_response_metadata_response_broker_init(&broker);
-    kafka_metadata_response_metadata_response_topic_init(&topic);
     broker.node_id = 1;
     broker.host = kafka_text_words("broker");
     broker.port = 9092;
     answer.brokers = &broker;
     answer.brokers_count = 1;
     answer.controller_id = 1;
-    topic.name = kafka_text_words(TOPIC);
-    if (fake->has_topic) {
-        topic.topic_id = topic_id;
-        topic.partitions = parts;
-        topic.partitions_count = fake->parts;
-        for (int32_t i = 0; i < fake->parts; i++) {
-            kafka_metadata_response_metadata_response_partition_init(&parts[i]);
-            parts[i].partition_index = i;
-            parts[i].leader_id = fake->is_leaderless ? -1 : 1;
-            parts[i].leader_epoch = 0;
-        }
-    } else {
-        topic.error_code = KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION;
+    for (int32_t i = 0; i < fake->parts; i++) {
+        kafka_metadata_response_metadata_response_partition_init(&parts[i]);
+        parts[i].partition_index = i;
+        parts[i].leader_id = fake->is_leaderless ? -1 : 1;
+        parts[i].leader_epoch = 0;
     }
-    answer.topics = &topic;
-    answer.topics_count = request->topics_count > 0 ? 1 : 0;
-    send_answer(conn, KAFKA_API_METADATA, &answer, version, correlation);
+    assert_true(request->topics_count <= 8);
+    for (int32_t i = 0; i < request->topics_count; i++) {
+        bool is_ours = kafka_text_is(request->topics[i].name, TOPIC) && fake->has_topic;
+        kafka_metadata_response_metadata_response_topic_init(&topics[i]);
+        topics[i].name = request->topics[i].name;
+        if (is_ours) { topics[i].topic_id = topic_id; }
+        topics[i].partitions = parts;
+        topics[i].partitions_count = is_ours ? fake->parts : 0;
+        if (!is_ours) { topics[i].error_code = KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION; }
+    }
+    answer.topics = topics;
+    answer.topics_count = request->topics_count < 0 ? 0 : request->topics_count;
+    fake_send_answer(conn, KAFKA_API_METADATA, &answer, version, correlation);
 }
 
 static void answer_produce(struct fake *fake, struct fake_conn *conn, int16_t version, int32_t correlation,
@@ -244,7 +244,7 @@ static void answer_produce(struct fake *fake, struct fake_conn *conn, int16_t ve
         conn->is_reset = true;
         return;
     }
-    if (request->acks != 0) { send_answer(conn, KAFKA_API_PRODUCE, &answer, version, correlation); }
+    if (request->acks != 0) { fake_send_answer(conn, KAFKA_API_PRODUCE, &answer, version, correlation); }
 }
 
 static void answer_offsets(struct fake *fake, struct fake_conn *conn, int16_t version, int32_t correlation,
@@ -273,7 +273,7 @@ static void answer_offsets(struct fake *fake, struct fake_conn *conn, int16_t ve
     }
     answer.topics = &topic;
     answer.topics_count = 1;
-    send_answer(conn, KAFKA_API_LIST_OFFSETS, &answer, version, correlation);
+    fake_send_answer(conn, KAFKA_API_LIST_OFFSETS, &answer, version, correlation);
 }
 
 static void answer_fetch(struct fake *fake, struct fake_conn *conn, int16_t version, int32_t correlation,
@@ -317,7 +317,7 @@ static void answer_fetch(struct fake *fake, struct fake_conn *conn, int16_t vers
     }
     answer.responses = &topic;
     answer.responses_count = 1;
-    send_answer(conn, KAFKA_API_FETCH, &answer, version, correlation);
+    fake_send_answer(conn, KAFKA_API_FETCH, &answer, version, correlation);
     for (int32_t i = 0; i < topic.partitions_count; i++) { free(bytes[i]); }
 }
 
@@ -342,7 +342,7 @@ static void answer_call(struct fake *fake, struct fake_conn *conn, int16_t api_k
         made.error_code = next_call_error(fake);
         created.topics = &made;
         created.topics_count = 1;
-        send_answer(conn, api_key, &created, version, correlation);
+        fake_send_answer(conn, api_key, &created, version, correlation);
         return;
     }
     const struct kafka_delete_topics_request *asked = request;
@@ -353,7 +353,7 @@ static void answer_call(struct fake *fake, struct fake_conn *conn, int16_t api_k
     gone.error_code = next_call_error(fake);
     deleted.responses = &gone;
     deleted.responses_count = 1;
-    send_answer(conn, api_key, &deleted, version, correlation);
+    fake_send_answer(conn, api_key, &deleted, version, correlation);
 }
 
 /* The one group that is asked about is written down, in whatever shape it comes. */
@@ -382,7 +382,7 @@ static void answer_coordinator(struct fake *fake, struct fake_conn *conn, int16_
         keep_group(fake, request->key);
         answer.error_code = error;
     }
-    send_answer(conn, KAFKA_API_FIND_COORDINATOR, &answer, version, correlation);
+    fake_send_answer(conn, KAFKA_API_FIND_COORDINATOR, &answer, version, correlation);
 }
 
 static void answer_group_offsets(struct fake *fake, struct fake_conn *conn, int16_t version, int32_t correlation,
@@ -410,7 +410,7 @@ static void answer_group_offsets(struct fake *fake, struct fake_conn *conn, int1
         keep_group(fake, request->group_id);
         answer.error_code = error;
     }
-    send_answer(conn, KAFKA_API_OFFSET_FETCH, &answer, version, correlation);
+    fake_send_answer(conn, KAFKA_API_OFFSET_FETCH, &answer, version, correlation);
 }
 
 static void serve_request(struct fake *fake, struct fake_conn *conn, struct base_slice frame)
@@ -436,6 +436,7 @@ static void serve_request(struct fake *fake, struct fake_conn *conn, struct base
     assert_int_equal(kafka_decode(kafka_request_message(api_key), body, version, &arena, value), BASE_OK);
     const void *request = value;
     if (fake->drops_requests && api_key != KAFKA_API_METADATA) { return; }
+    if (fake->coordinator.is_on && fake_group_serve(fake, conn, api_key, version, correlation, request)) { return; }
     switch (api_key) {
     case KAFKA_API_METADATA: answer_metadata(fake, conn, version, correlation, request); break;
     case KAFKA_API_PRODUCE: answer_produce(fake, conn, version, correlation, request); break;
@@ -446,7 +447,7 @@ static void serve_request(struct fake *fake, struct fake_conn *conn, struct base
         kafka_init_producer_id_response_init(&answer);
         answer.producer_id = fake->next_producer_id;
         fake->next_producer_id += 1;
-        send_answer(conn, api_key, &answer, version, correlation);
+        fake_send_answer(conn, api_key, &answer, version, correlation);
         break;
     }
     case KAFKA_API_CREATE_TOPICS:

@@ -43,6 +43,35 @@ struct fake_conn {
     struct port_effect recv;
 };
 
+#define FAKE_OTHERS_MAX 4
+struct fake_other { /* another member: what it says in its JoinGroup */
+    const char *id;
+    const char *instance_id;
+    uint8_t words[256];
+    size_t words_bytes;
+};
+/* A coordinator of one group; fake_group.c. Our member's id is "m-1". */
+struct fake_group {
+    bool is_on;
+    bool is_follower;      /* m-0 leads, and gives us `given` */
+    uint32_t given;        /* partitions, as bits */
+    bool skips_assignment; /* KIP-814 */
+    struct fake_other others[FAKE_OTHERS_MAX];
+    uint32_t other_count;
+    int32_t generation;
+    int64_t committed[FAKE_PARTS_MAX];
+    int16_t errors[128][8]; /* of the next answers of each api, one each */
+    uint32_t error_count[128];
+    uint32_t errors_used[128];
+    uint32_t lose[128]; /* so many requests of each api are carried out, and the connection then resets */
+    /* what it saw */
+    char strategy[32];
+    uint32_t owned; /* as the last JoinGroup said, as bits */
+    int32_t owned_generation;
+    char divided[256]; /* the last assignments: "m-1=0,1 m-2=2,3" */
+    uint32_t has_left;
+};
+
 struct fake_result { /* what a test may look at after the next poll */
     struct client_result is;
     char key[64];
@@ -90,6 +119,7 @@ struct fake {
     bool forgets_producers; /* once: UNKNOWN_PRODUCER_ID for what comes next */
     struct fake_log logs[FAKE_PARTS_MAX];
     int64_t next_producer_id;
+    struct fake_group coordinator;
     /* what it saw */
     uint32_t requests[128];
     int16_t versions[128];
@@ -111,6 +141,13 @@ uint32_t fake_count(const struct fake *fake, enum client_result_kind kind);
 uint32_t fake_times(const struct fake *fake, int32_t partition, const char *value);
 /* All values of the log, separated by spaces. */
 const char *fake_values(const struct fake *fake, int32_t partition);
+/* Answers of the coordinator; false: no such api. */
+bool fake_group_serve(struct fake *fake, struct fake_conn *conn, int16_t api_key, int16_t version, int32_t correlation,
+                      const void *request);
+void fake_send_answer(struct fake_conn *conn, int16_t api_key, const void *answer, int16_t version,
+                      int32_t correlation);
+/* Another member, subscribed to the topics (words between commas), which says to own partitions of "t" (bits). */
+void fake_group_add(struct fake *fake, const char *id, const char *topics, uint32_t owned, int32_t generation);
 void fake_append(struct fake *fake, int32_t partition, const char *const *values, uint32_t count, enum codec_kind kind);
 
 #endif
