@@ -137,6 +137,16 @@ static void note(struct run *run, const char *what)
     history_once(&run->history, &op);
 }
 
+/* What the node keeps of topics that say nothing: 7 days, by a clock that is right now. */
+static void note_age(struct run *run)
+{
+    struct history_op op = history_op_init(HISTORY_NOTE, "", world_now(run->world));
+    memcpy(op.topic, "age", sizeof "age");
+    op.at = INT64_C(7) * 24 * 3600 * 1000;
+    op.timestamp_ms = run->wall_start_ms;
+    history_once(&run->history, &op);
+}
+
 /* ---- conditions ---- */
 
 static bool producers_are_finished(struct run *run)
@@ -438,6 +448,7 @@ void run__begin(struct run *run, const struct world_knobs *knobs)
     if (config->trace != NULL) { world_trace_to(run->world, config->trace); }
     run->stream = check_stream_create(&run->report);
     run->slow_max_ns = knobs->slow_max_ns;
+    run->wall_start_ms = knobs->wall_start_ms;
     check_stream_late(run->stream, WORLD_S + 3 * knobs->slow_max_ns); /* a stall of the disk, the shard, a message */
     run->cast = (struct actor_cast){.world = run->world,
                                     .history = &run->history,
@@ -448,7 +459,11 @@ void run__begin(struct run *run, const struct world_knobs *knobs)
     node_init(&run->node, (uint32_t)run->shape.step_max, (uint64_t)run->shape.journal_bytes);
     if (run__has_retention(run)) { run->node.config.retention_check_ms = RETENTION_CHECK_MS; }
     run->node.refuse_ppm = run->shape.refusals != 0 ? 600000 : 0;
-    if (knobs->clock_heal_max_ns == 0) { node_forget_time(&run->node); }
+    if (knobs->clock_heal_max_ns == 0) {
+        node_forget_time(&run->node);
+    } else {
+        note_age(run);
+    }
     run__observe(run);
     const struct world_machine *machine = config->plant.broker == NULL ? &node_machine : config->plant.broker;
     run->cast.broker =

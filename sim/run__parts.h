@@ -55,6 +55,7 @@ struct run {
     uint64_t until_step;   /* when the states were printed */
     bool is_failed;
     uint64_t slow_max_ns, prompt_ns; /* from then on nothing is slow any more */
+    int64_t wall_start_ms;           /* what a right clock said when the run began */
     void *user;                      /* of who drives it */
     /* of this boot */
     enum broker_state states[WORLD_SHARDS_MAX];

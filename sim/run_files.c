@@ -26,6 +26,7 @@ static struct base_slice view_file(const struct run *run, const char *name, cons
 struct looking {
     struct run *run;
     char name[NAME_BYTES_MAX]; /* of the segment before, without ".log"; empty: none */
+    struct check_producers producers;
 };
 
 static size_t folder_bytes(const char *name)
@@ -34,7 +35,15 @@ static size_t folder_bytes(const char *name)
     return slash == NULL ? 0 : (size_t)(slash - name) + 1;
 }
 
-static void judge_segment(const struct looking *looking, const char *next)
+/* A producer is forgotten after a day without a batch; one that a clock far behind had stamped, sooner. The clock that a broker goes by
+ * may be an hour ahead. */
+static int64_t forgotten_ms(const struct run *run)
+{
+    int64_t now_ms = run->wall_start_ms + (int64_t)(world_now(run->world) / WORLD_MS);
+    return now_ms - (int64_t)run->node.config.producer_expiry_ms + 3600 * INT64_C(1000);
+}
+
+static void judge_segment(struct looking *looking, const char *next)
 {
     const struct run *run = looking->run;
     const char *name = looking->name;
@@ -51,6 +60,7 @@ static void judge_segment(const struct looking *looking, const char *next)
                                     .log = view_file(run, name, ".log", false),
                                     .index = view_file(run, name, ".index", true),
                                     .timeindex = view_file(run, name, ".timeindex", true),
+                                    .producers = &looking->producers,
                                     .is_last = is_last};
     check_segment(&looking->run->report, &segment);
 }
@@ -66,6 +76,9 @@ static void look_at_file(void *context, const char *path, uint64_t size_bytes)
     /* A folder of a topic that goes has another name. */
     if (!is_segment || memchr(path, '.', bytes) != NULL) { return; }
     judge_segment(looking, path);
+    if (strncmp(looking->name, path, bytes) != 0) { /* another log */
+        looking->producers = (struct check_producers){.forgotten_ms = forgotten_ms(looking->run)};
+    }
     memset(looking->name, 0, sizeof looking->name);
     memcpy(looking->name, path, path_bytes - 4);
 }

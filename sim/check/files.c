@@ -20,6 +20,43 @@ struct scan {
     size_t index_at, time_at;
 };
 
+/* The room for one more, or the one that was silent for longest: it is taken at its word then. */
+static struct check_producer *producer_of(struct check_producers *producers, int64_t id, bool *is_known_out)
+{
+    struct check_producer *oldest = &producers->items[0];
+    for (uint32_t i = 0; i < producers->count; i++) {
+        struct check_producer *producer = &producers->items[i];
+        *is_known_out = producer->id == id;
+        if (*is_known_out) { return producer; }
+        if (producer->timestamp_ms < oldest->timestamp_ms) { oldest = producer; }
+    }
+    *is_known_out = false;
+    return producers->count == CHECK_PRODUCERS_MAX ? oldest : &producers->items[producers->count++];
+}
+
+static void of_producer(struct scan *scan, const struct rec_batch *batch)
+{
+    struct check_producers *producers = scan->segment->producers;
+    if (producers == NULL || batch->producer_id < 0) { return; }
+    bool is_known;
+    struct check_producer *producer = producer_of(producers, batch->producer_id, &is_known);
+    bool is_newer = is_known && batch->producer_epoch > producer->epoch;
+    bool is_next = is_known && batch->producer_epoch == producer->epoch &&
+                   batch->base_sequence == rec_sequence_add(producer->sequence_last, 1);
+    bool is_first = is_newer && batch->base_sequence == 0;
+    if (is_known && !is_next && !is_first && producer->timestamp_ms >= producers->forgotten_ms) {
+        check_breach(scan->report, "I9",
+                     "at offset %" PRId64 " of %s.log producer %" PRId64 " goes on with epoch %d, sequence %" PRId32
+                     " after epoch %d, sequence %" PRId32,
+                     batch->base_offset, scan->segment->name, batch->producer_id, batch->producer_epoch,
+                     batch->base_sequence, producer->epoch, producer->sequence_last);
+    }
+    *producer = (struct check_producer){.id = batch->producer_id,
+                                        .epoch = batch->producer_epoch,
+                                        .sequence_last = rec_sequence_last(batch),
+                                        .timestamp_ms = batch->max_timestamp_ms};
+}
+
 static void at_batch(struct scan *scan, const struct rec_batch *batch)
 {
     const struct check_segment *segment = scan->segment;
@@ -31,6 +68,7 @@ static void at_batch(struct scan *scan, const struct rec_batch *batch)
         check_breach(scan->report, "I20", "the batch at byte %" PRIu64 " of %s.log has a wrong crc", scan->position,
                      segment->name);
     }
+    of_producer(scan, batch);
     scan->offset = rec_offset_end(batch);
     if (batch->max_timestamp_ms > scan->timestamp_max) { scan->timestamp_max = batch->max_timestamp_ms; }
     if (scan->index_at < segment->index.size_bytes) {

@@ -21,7 +21,7 @@ enum history_kind {
     HISTORY_OFFSETS, /* topic, partition, at (-1 latest, -2 earliest, else a time); ok: offset, timestamp */
     HISTORY_TOPIC,   /* is it there: topic; ok: count partitions, -1: it is not */
     HISTORY_CALL,    /* any other call; count: the api key */
-    HISTORY_NOTE,    /* one line, ok; text: "calm", "final", "crash", "restart" */
+    HISTORY_NOTE,    /* one line, ok; text: "calm", "final", "crash", "restart", "age" */
     HISTORY_KIND_COUNT
 };
 

@@ -99,48 +99,6 @@ int64_t judge__final_end(const struct judge *judge, const char *topic, int32_t p
     return -1;
 }
 
-bool judge__is_trimmed(const struct judge *judge, const char *topic)
-{
-    for (uint32_t i = 0; i < judge->history->op_count; i++) {
-        const struct history_op *op = &judge->history->ops[i];
-        if (op->kind == HISTORY_CREATE && op->at == 1 && strcmp(op->topic, topic) == 0) { return true; }
-    }
-    return false;
-}
-
-int64_t judge__final_start(const struct judge *judge, const char *topic, int32_t partition)
-{
-    int64_t start = judge__final_end(judge, topic, partition);
-    /* Sorted by offset: back to the last hole, which retention made. */
-    for (uint32_t i = judge->final_count; i-- > 0;) {
-        const struct history_op *op = judge->finals[i];
-        if (op->partition != partition || strcmp(op->topic, topic) != 0 || op->offset >= start) { continue; }
-        if (op->offset < start - 1) { break; }
-        start = op->offset;
-    }
-    return start;
-}
-
-/* Where the log began when all was over: retention may have gone on beside the final reader. */
-static int64_t start_told(const struct judge *judge, const struct history_op *of)
-{
-    int64_t start = judge__final_start(judge, of->topic, of->partition);
-    for (uint32_t i = 0; i < judge->history->op_count; i++) {
-        const struct history_op *op = &judge->history->ops[i];
-        bool is_it = op->kind == HISTORY_OFFSETS && op->what == HISTORY_OK && op->is_final && op->at == -2 &&
-                     op->partition == of->partition && strcmp(op->topic, of->topic) == 0;
-        if (is_it && op->offset > start) { start = op->offset; }
-    }
-    return start;
-}
-
-/* Before the start that retention moved, or (its offset was not told) perhaps. */
-static bool may_be_trimmed(const struct judge *judge, const struct history_op *op)
-{
-    if (!judge__is_trimmed(judge, op->topic)) { return false; }
-    return op->offset < start_told(judge, op);
-}
-
 bool judge__may_be_deleted(const struct judge *judge, const struct history_op *op)
 {
     for (uint32_t i = 0; i < judge->delete_count; i++) {
@@ -201,7 +159,7 @@ static void judge_acknowledged(struct judge *judge)
         if (judge__final_end(judge, op->topic, op->partition) < 0) { continue; } /* I21 has that */
         const struct history_op *there =
             op->offset >= 0 ? judge__final_at(judge, op->topic, op->partition, op->offset) : find_final(judge, op);
-        if (there == NULL && may_be_trimmed(judge, op)) { continue; }
+        if (there == NULL && judge__may_be_trimmed(judge, op)) { continue; }
         if (there == NULL) {
             check_breach(judge->report, "I1", "record " RECORD " was acknowledged at " PLACE " and is gone",
                          RECORD_OF(op), PLACE_OF(op));
@@ -240,9 +198,10 @@ static void judge_reads_of_acknowledged(struct judge *judge)
                          RECORD_OF(op), op->error, PLACE_OF(read));
         }
         /* Without idempotence it may stand there a second time, by a retry. */
-        bool is_elsewhere = op->what == HISTORY_OK && op->acks == -1 && op->is_idempotent && op->offset >= 0 &&
-                            read->offset != op->offset && !judge__may_be_deleted(judge, op) &&
-                            !may_be_trimmed(judge, read); /* what is known of a producer may go with its records */
+        bool is_elsewhere =
+            op->what == HISTORY_OK && op->acks == -1 && op->is_idempotent && op->offset >= 0 &&
+            read->offset != op->offset && !judge__may_be_deleted(judge, op) &&
+            !judge__may_be_trimmed(judge, read); /* what is known of a producer may go with its records */
         if (is_elsewhere) {
             check_breach(judge->report, "I1",
                          "record " RECORD " was acknowledged at offset %" PRId64 " and is read at " PLACE,
@@ -284,7 +243,7 @@ static void judge_density(struct judge *judge)
             before == NULL || before->partition != read->partition || strcmp(before->topic, read->topic) != 0;
         /* Or retention took on from where the reader was, which then began anew. */
         bool begins = is_first || before->session != read->session;
-        bool is_trimmed = begins && judge__is_trimmed(judge, read->topic);
+        bool is_trimmed = begins && read->offset <= judge__start_max(judge, read->topic, read->partition);
         int64_t expected = is_trimmed ? read->offset : (is_first ? 0 : before->offset + 1);
         if (read->offset != expected) {
             check_breach(judge->report, "I8", "the final read of " PLACE " came where %" PRId64 " was expected",
@@ -341,18 +300,37 @@ static int by_producer_place(const void *a, const void *b)
     return order != 0 ? order : judge__compare_place(one, two);
 }
 
+/* Of one producer in one partition. Whom the log does not know is taken at its word, with whatever sequence: where its first batch was
+ * refused (there was no memory, no room on the disk) and the next one was under way, that one comes first, and the refused one later, by a
+ * newer epoch. So what is before the first of all has an order of its own. The files' sequences are judged by themselves (files.h). */
+struct order {
+    int64_t first, last; /* of the first batch on */
+    int64_t late;        /* of those before it; -1: none yet */
+};
+
+static bool is_in_order(struct order *order, int64_t sequence)
+{
+    int64_t *last = sequence < order->first ? &order->late : &order->last;
+    if (sequence <= *last) { return false; }
+    *last = sequence;
+    return true;
+}
+
 static void judge_idempotence(struct judge *judge)
 {
     uint32_t count;
     const struct history_op **finals = pick(judge->history, HISTORY_READ, true, by_producer_place, &count);
-    for (uint32_t i = 1; i < count; i++) {
-        const struct history_op *before = finals[i - 1], *read = finals[i];
-        if (before->record.producer != read->record.producer || before->partition != read->partition ||
-            strcmp(before->topic, read->topic) != 0) {
+    struct order order = {.first = -1};
+    for (uint32_t i = 0; i < count; i++) {
+        const struct history_op *before = i == 0 ? NULL : finals[i - 1];
+        const struct history_op *read = finals[i];
+        if (before == NULL || before->record.producer != read->record.producer ||
+            before->partition != read->partition || strcmp(before->topic, read->topic) != 0) {
+            order = (struct order){.first = read->record.sequence, .last = read->record.sequence, .late = -1};
             continue;
         }
         const struct history_op *produce = produced_as(judge, read);
-        if (produce == NULL || !produce->is_idempotent || read->record.sequence > before->record.sequence) { continue; }
+        if (produce == NULL || !produce->is_idempotent || is_in_order(&order, read->record.sequence)) { continue; }
         check_breach(judge->report, "I9", "after " RECORD " at offset %" PRId64 " comes " RECORD " at " PLACE,
                      RECORD_OF(before), before->offset, RECORD_OF(read), PLACE_OF(read));
     }
@@ -367,6 +345,7 @@ void judge_history(const struct history *history, struct check_report *report)
     judge.produced = pick(history, HISTORY_PRODUCE, false, by_record, &judge.produced_count);
     judge.deletes = pick(history, HISTORY_DELETE, false, by_place, &judge.delete_count);
     judge.ends = pick(history, HISTORY_END, true, by_place, &judge.end_count);
+    judge__age(&judge);
     judge_acknowledged(&judge);
     judge_reads_of_acknowledged(&judge);
     judge_repeated_reads(&judge);

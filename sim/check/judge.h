@@ -1,8 +1,8 @@
 /* judge.h: judges a whole history of clients: I1, I4, I8, I9, I20, I21, I22, I23.
  *
  * Room    sim/check. A pure function of the history.
- * Needs   a run as docs/formats/history.md says: what lives at the end is read whole by a final reader (final=1), nothing is
- *         deleted but by HISTORY_DELETE, and a producer writes each (producer, sequence) once, rising in each partition.
+ * Needs   a run as docs/formats/history.md says: what lives at the end is read whole by a final reader (final=1), records
+ *         go by HISTORY_DELETE and retention only, and a producer writes each (producer, sequence) once, rising in each partition.
  *
  *     I1   an acknowledged record (acks=all) is at its offset in every read of it, and in the final one
  *     I4   what was read at an offset is never different later, and never gone

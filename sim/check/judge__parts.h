@@ -18,6 +18,7 @@ struct judge {
     const struct history_op **deletes;
     const struct history_op **ends;
     uint32_t final_count, read_count, produced_count, delete_count, end_count;
+    int64_t aged_ms; /* a record of before this may be too old, by any clock of the run; INT64_MIN: none */
 };
 
 int judge__compare_place(const struct history_op *a, const struct history_op *b); /* topic, partition, offset */
@@ -26,10 +27,14 @@ const struct history_op *judge__final_at(const struct judge *judge, const char *
                                          int64_t offset);
 /* Where the final reader met the end; -1: it did not. */
 int64_t judge__final_end(const struct judge *judge, const char *topic, int32_t partition);
-/* Records of it may be deleted from the front: its final start is where the final reader began. */
-bool judge__is_trimmed(const struct judge *judge, const char *topic);
 /* The first offset that the final reader was given; the end when it was given none; -1: it did not meet the end. */
 int64_t judge__final_start(const struct judge *judge, const char *topic, int32_t partition);
+/* How far retention may have moved its start: INT64_MAX where the topic has limits of its own; else up to the first record that is
+ * known not to be too old for the node's; 0: not at all. */
+int64_t judge__start_max(const struct judge *judge, const char *topic, int32_t partition);
+/* Before the start that retention moved. */
+bool judge__may_be_trimmed(const struct judge *judge, const struct history_op *op);
+void judge__age(struct judge *judge); /* what the history says of the node's retention: first of all */
 /* The topic that `op` meant may have been deleted since `op` began. */
 bool judge__may_be_deleted(const struct judge *judge, const struct history_op *op);
 /* A deletion of that topic was ever asked for, and did not fail. */

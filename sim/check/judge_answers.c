@@ -52,7 +52,7 @@ static void judge_time(struct judge *judge, const struct history_op *asked)
 {
     int64_t expected = -1;
     int64_t start = judge__final_start(judge, asked->topic, asked->partition);
-    bool is_trimmed = judge__is_trimmed(judge, asked->topic);
+    bool is_trimmed = judge__start_max(judge, asked->topic, asked->partition) > 0;
     if (is_trimmed && asked->offset >= 0 && asked->offset < start) { return; } /* the start moved after it was asked */
     for (int64_t offset = is_trimmed ? start : 0;; offset++) {
         const struct history_op *read = judge__final_at(judge, asked->topic, asked->partition, offset);
@@ -78,10 +78,10 @@ static void judge_time(struct judge *judge, const struct history_op *asked)
 static void judge_offsets(struct judge *judge, const struct history_op *asked)
 {
     if (judge__may_be_deleted(judge, asked)) { return; }
-    int64_t start =
-        judge__is_trimmed(judge, asked->topic) ? judge__final_start(judge, asked->topic, asked->partition) : 0;
+    bool is_trimmed = judge__start_max(judge, asked->topic, asked->partition) > 0;
+    int64_t start = is_trimmed ? judge__final_start(judge, asked->topic, asked->partition) : 0;
     /* After the final reader had begun it may have moved on. */
-    bool may_have_moved = asked->is_final && judge__is_trimmed(judge, asked->topic);
+    bool may_have_moved = asked->is_final && is_trimmed;
     if (asked->at == -2 && start >= 0 && asked->offset > start && !may_have_moved) {
         check_breach(judge->report, "I23",
                      "the earliest offset of %s-%" PRId32 " was never above %" PRId64 ", and the answer was %" PRId64,

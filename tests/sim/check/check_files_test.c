@@ -63,6 +63,74 @@ static void expect_only(const struct files *files, const char *id)
     if (id != NULL) { assert_string_equal(report.breaches[0].id, id); }
 }
 
+/* Batches of a producer: { epoch, first sequence } each, of two records; the timestamps are 100, 101, 102. */
+struct word {
+    int16_t epoch;
+    int32_t sequence;
+};
+static struct files *given_files_of_a_producer(const struct word words[BATCHES], struct check_producers *producers)
+{
+    struct files *files = given_files();
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < BATCHES; i++) {
+        struct rec_build build;
+        struct rec_build_config config = rec_build_plain();
+        config.base_offset = 10 + 2 * (int64_t)i;
+        config.producer_id = 7;
+        config.producer_epoch = words[i].epoch;
+        config.base_sequence = words[i].sequence;
+        CHECK(rec_build_init(&build, files->log + used, BATCH_BYTES, config) == BASE_OK);
+        for (int k = 0; k < 2; k++) {
+            assert_int_equal(rec_build_add(&build, 100 + (int64_t)i, rec_null(), rec_value_of(base_slice_text("value")),
+                                           NULL, 0),
+                             BASE_OK);
+        }
+        used += (uint32_t)rec_build_end(&build).size_bytes;
+    }
+    files->segment.log = base_slice_of(files->log, used);
+    files->segment.producers = producers;
+    return files;
+}
+
+static void batches_of_a_producer_that_kafka_would_not_take_are_I9(void **state)
+{
+    (void)state;
+    static const struct {
+        struct word words[BATCHES];
+        bool is_right;
+    } rows[] = {
+        {{{0, 0}, {0, 2}, {0, 4}}, true},
+        {{{0, 5}, {0, 7}, {0, 9}}, true}, /* nobody knew it */
+        {{{0, INT32_MAX - 1}, {0, 0}, {0, 2}}, true},
+        {{{0, 5}, {1, 0}, {1, 2}}, true},
+        {{{0, 0}, {0, 0}, {0, 2}}, false}, /* twice */
+        {{{0, 0}, {0, 3}, {0, 5}}, false}, /* one is missing */
+        {{{0, 2}, {0, 0}, {0, 2}}, false}, /* the first behind the second */
+        {{{0, 0}, {1, 2}, {1, 4}}, false}, /* a new epoch begins at 0 */
+        {{{1, 0}, {0, 0}, {0, 2}}, false}, /* an epoch that is over */
+    };
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(rows); i++) {
+        struct check_report report = {.count = 0};
+        struct check_producers producers = {.count = 0};
+        check_segment(&report, &given_files_of_a_producer(rows[i].words, &producers)->segment);
+        bool is_right = report.count == 0;
+        if (is_right != rows[i].is_right) { fail_msg("row %zu", i); }
+        if (!is_right) { assert_string_equal(report.breaches[0].id, "I9"); }
+    }
+}
+
+static void a_producer_is_known_from_one_segment_to_the_next_until_it_is_forgotten(void **state)
+{
+    (void)state;
+    static const struct word words[BATCHES] = {{0, 0}, {0, 2}, {0, 4}};
+    struct check_producers producers = {.count = 0};
+    struct files *files = given_files_of_a_producer(words, &producers);
+    expect_only(files, NULL);
+    expect_only(files, "I9"); /* all of it a second time */
+    producers.forgotten_ms = 103;
+    expect_only(files, NULL);
+}
+
 static void right_files_are_right(void **state)
 {
     (void)state;
@@ -126,6 +194,8 @@ int main(void)
         cmocka_unit_test(a_segment_that_begins_elsewhere_than_it_is_named_is_I8),
         cmocka_unit_test(a_flipped_bit_is_I20),
         cmocka_unit_test(bytes_after_the_last_batch_of_a_log_are_I20),
+        cmocka_unit_test(batches_of_a_producer_that_kafka_would_not_take_are_I9),
+        cmocka_unit_test(a_producer_is_known_from_one_segment_to_the_next_until_it_is_forgotten),
         cmocka_unit_test(an_index_entry_that_names_no_batch_is_I15),
         cmocka_unit_test(a_time_entry_that_is_not_the_greatest_timestamp_is_I15),
     };

@@ -120,6 +120,52 @@ static void records_of_a_topic_without_retention_may_not_go_from_the_front(void 
     assert_true(report.count > 0);
 }
 
+/* The run began at 1,000,000,000 ms by the right clock, and what is older than a day may go. */
+#define AGE "0 - 0 ok note topic=age at=86400000 timestamp=1000000000\n"
+#define STAMPED(op, seq, offset, timestamp)                                                              \
+    "10 p1 " op " invoke produce topic=t partition=0 acks=-1 idempotent=1 record=1.1." seq "\n"          \
+    "11 p1 " op " ok produce topic=t partition=0 acks=-1 idempotent=1 record=1.1." seq " offset=" offset \
+    " timestamp=" timestamp "\n"
+#define FINAL_STAMPED(op, seq, offset, timestamp)                                                              \
+    "30 v1 " op " ok read topic=t" ID " partition=0 record=1.1." seq " session=9 final=1 timestamp=" timestamp \
+    " offset=" offset "\n"
+#define CREATED_1 "1 a1 1 invoke create topic=t count=1\n2 a1 1 ok create topic=t count=1\n"
+#define OLD       "900000000"
+#define YOUNG     "999000000"
+
+static void records_stamped_by_a_clock_far_behind_may_go_from_the_front(void **state)
+{
+    (void)state;
+    struct check_report report = judge(AGE CREATED_1 STAMPED("2", "0", "0", OLD) STAMPED("3", "1", "1", YOUNG)
+                                           FINAL_STAMPED("4", "1", "1", YOUNG) END("5", "2") EARLIEST("6", "1"));
+    if (report.count > 0) { fail_msg("%s: %s", report.breaches[0].id, report.breaches[0].text); }
+}
+
+static void a_record_that_is_not_too_old_may_not_go_with_those_that_are(void **state)
+{
+    (void)state;
+    expect_told(AGE CREATED_1 STAMPED("2", "0", "0", OLD) STAMPED("3", "1", "1", YOUNG) END("4", "2"), "I1",
+                "acknowledged at t-0 offset 1 and is gone");
+    /* Its age protects what stands behind it. */
+    expect_told(AGE CREATED_1 STAMPED("2", "0", "0", YOUNG) STAMPED("3", "1", "1", OLD) END("4", "2"), "I1",
+                "acknowledged at t-0 offset 1 and is gone");
+    /* Nor may a hole be behind one. */
+    expect_told(AGE CREATED_1 STAMPED("2", "0", "0", YOUNG) STAMPED("3", "1", "1", OLD)
+                    FINAL_STAMPED("4", "0", "0", YOUNG) END("5", "2"),
+                "I1", "acknowledged at t-0 offset 1 and is gone");
+    expect_told(AGE CREATED_1 STAMPED("2", "0", "0", OLD) STAMPED("3", "1", "1", YOUNG) STAMPED("4", "2", "2", YOUNG)
+                    FINAL_STAMPED("5", "2", "2", YOUNG) END("6", "3"),
+                "I8", "t-0 offset 2 came where 0 was expected");
+}
+
+static void without_a_word_of_the_nodes_age_nothing_is_too_old(void **state)
+{
+    (void)state;
+    expect_told(CREATED STAMPED("1", "0", "0", OLD) STAMPED("2", "1", "1", YOUNG) FINAL_STAMPED("3", "1", "1", YOUNG)
+                    END("4", "2"),
+                "I1", "acknowledged at t-0 offset 0 and is gone");
+}
+
 static void an_acknowledged_record_at_another_offset_is_I1(void **state)
 {
     (void)state;
@@ -220,9 +266,21 @@ static void a_duplicate_of_an_idempotent_producer_is_I9(void **state)
 static void records_of_an_idempotent_producer_out_of_order_are_I9(void **state)
 {
     (void)state;
-    expect_only(CREATED ACKED("1", "1", "0") ACKED("2", "0", "1") FINAL("30", "3", "1", "0") FINAL("31", "4", "0", "1")
-                    END("5", "2"),
+    expect_only(CREATED ACKED("1", "0", "0") ACKED("2", "2", "1") ACKED("3", "1", "2") FINAL("30", "4", "0", "0")
+                    FINAL("31", "5", "2", "1") FINAL("32", "6", "1", "2") END("7", "3"),
                 "I9");
+}
+
+static void what_was_refused_of_an_unknown_producer_may_come_behind_what_was_not(void **state)
+{
+    (void)state;
+    struct check_report report = judge(CREATED ACKED("1", "2", "0") ACKED("2", "0", "1") ACKED("3", "1", "2")
+                                           ACKED("4", "3", "3") FINAL("30", "5", "2", "0") FINAL("31", "6", "0", "1")
+                                               FINAL("32", "7", "1", "2") FINAL("33", "8", "3", "3") END("9", "4"));
+    if (report.count > 0) { fail_msg("%s: %s", report.breaches[0].id, report.breaches[0].text); }
+    expect_told(CREATED ACKED("1", "2", "0") ACKED("2", "1", "1") ACKED("3", "0", "2") FINAL("30", "4", "2", "0")
+                    FINAL("31", "5", "1", "1") FINAL("32", "6", "0", "2") END("7", "3"),
+                "I9", "after 1.1.1 at offset 1 comes 1.1.0");
 }
 
 static void a_reader_that_begins_elsewhere_than_it_asked_is_I8(void **state)
@@ -372,6 +430,9 @@ int main(void)
         cmocka_unit_test(records_that_retention_takes_beside_the_final_reader_may_go),
         cmocka_unit_test(records_behind_the_start_of_a_topic_with_retention_may_not_go),
         cmocka_unit_test(records_of_a_topic_without_retention_may_not_go_from_the_front),
+        cmocka_unit_test(records_stamped_by_a_clock_far_behind_may_go_from_the_front),
+        cmocka_unit_test(a_record_that_is_not_too_old_may_not_go_with_those_that_are),
+        cmocka_unit_test(without_a_word_of_the_nodes_age_nothing_is_too_old),
         cmocka_unit_test(an_acknowledged_record_at_another_offset_is_I1),
         cmocka_unit_test(another_record_where_one_was_acknowledged_is_I1),
         cmocka_unit_test(an_acknowledged_record_read_at_another_offset_too_is_I1),
@@ -384,6 +445,7 @@ int main(void)
         cmocka_unit_test(two_acknowledgements_of_one_offset_are_I8),
         cmocka_unit_test(a_duplicate_of_an_idempotent_producer_is_I9),
         cmocka_unit_test(records_of_an_idempotent_producer_out_of_order_are_I9),
+        cmocka_unit_test(what_was_refused_of_an_unknown_producer_may_come_behind_what_was_not),
         cmocka_unit_test(a_record_that_nobody_produced_is_I20),
         cmocka_unit_test(a_record_with_another_timestamp_is_I20),
         cmocka_unit_test(a_reader_that_begins_elsewhere_than_it_asked_is_I8),

@@ -1,0 +1,88 @@
+/* judge_trim.c: see judge.h. What retention may have taken: of topics with limits of their own, and what is older than the node keeps.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "judge__parts.h"
+
+#define CLOCK_AHEAD_MAX_MS (3600 * INT64_C(1000)) /* a broker's, while it still deletes by it */
+
+void judge__age(struct judge *judge)
+{
+    judge->aged_ms = INT64_MIN;
+    uint64_t end_ns = 0;
+    const struct history_op *age = NULL;
+    for (uint32_t i = 0; i < judge->history->op_count; i++) {
+        const struct history_op *op = &judge->history->ops[i];
+        if (op->kind == HISTORY_NOTE && strcmp(op->topic, "age") == 0) { age = op; }
+        end_ns = base_max_u64(end_ns, base_max_u64(op->invoke_ns, op->end_ns));
+    }
+    if (age == NULL) { return; }
+    int64_t now_ms = age->timestamp_ms + (int64_t)((end_ns - age->invoke_ns) / 1000000);
+    judge->aged_ms = now_ms + CLOCK_AHEAD_MAX_MS - age->at;
+}
+
+/* By its own limits. */
+static bool is_trimmed(const struct judge *judge, const char *topic)
+{
+    for (uint32_t i = 0; i < judge->history->op_count; i++) {
+        const struct history_op *op = &judge->history->ops[i];
+        if (op->kind == HISTORY_CREATE && op->at == 1 && strcmp(op->topic, topic) == 0) { return true; }
+    }
+    return false;
+}
+
+/* A record that is known: where it stands and since when. */
+static bool is_known(const struct history_op *op)
+{
+    bool is_record = op->kind == HISTORY_READ || op->kind == HISTORY_PRODUCE;
+    return is_record && op->what == HISTORY_OK && op->offset >= 0 && op->timestamp_ms >= 0;
+}
+
+int64_t judge__start_max(const struct judge *judge, const char *topic, int32_t partition)
+{
+    if (is_trimmed(judge, topic)) { return INT64_MAX; }
+    if (judge->aged_ms == INT64_MIN) { return 0; }
+    int64_t aged_end = 0, end = INT64_MAX;
+    for (uint32_t i = 0; i < judge->history->op_count; i++) {
+        const struct history_op *op = &judge->history->ops[i];
+        if (!is_known(op) || op->partition != partition || strcmp(op->topic, topic) != 0) { continue; }
+        if (op->timestamp_ms < judge->aged_ms) {
+            aged_end = base_max_i64(aged_end, op->offset + 1);
+        } else if (op->offset < end && !judge__may_be_deleted(judge, op)) {
+            end = op->offset;
+        }
+    }
+    return aged_end == 0 ? 0 : end;
+}
+
+int64_t judge__final_start(const struct judge *judge, const char *topic, int32_t partition)
+{
+    int64_t start = judge__final_end(judge, topic, partition);
+    /* Sorted by offset: back to the last hole, which retention made. */
+    for (uint32_t i = judge->final_count; i-- > 0;) {
+        const struct history_op *op = judge->finals[i];
+        if (op->partition != partition || strcmp(op->topic, topic) != 0 || op->offset >= start) { continue; }
+        if (op->offset < start - 1) { break; }
+        start = op->offset;
+    }
+    return start;
+}
+
+/* Where the log began when all was over: retention may have gone on beside the final reader. */
+static int64_t start_told(const struct judge *judge, const struct history_op *of)
+{
+    int64_t start = judge__final_start(judge, of->topic, of->partition);
+    for (uint32_t i = 0; i < judge->history->op_count; i++) {
+        const struct history_op *op = &judge->history->ops[i];
+        bool is_it = op->kind == HISTORY_OFFSETS && op->what == HISTORY_OK && op->is_final && op->at == -2 &&
+                     op->partition == of->partition && strcmp(op->topic, of->topic) == 0;
+        if (is_it && op->offset > start) { start = op->offset; }
+    }
+    return start;
+}
+
+/* Or (its offset was not told) perhaps. */
+bool judge__may_be_trimmed(const struct judge *judge, const struct history_op *op)
+{
+    return op->offset < judge__start_max(judge, op->topic, op->partition) && op->offset < start_told(judge, op);
+}
