@@ -59,7 +59,7 @@ class Client:
                 raise KafkaException(answer)
         return answers
 
-    def consume(self, topic, ends):
+    def consume(self, topic, ends, where=("beginning", 0)):
         consumer = Consumer({**self.common, "group.id": "unused", "enable.auto.commit": False, "auto.offset.reset": "error",
                              "check.crcs": True})
         consumer.assign([TopicPartition(topic, partition, 0) for partition in ends])

@@ -59,7 +59,7 @@ class Client:
         finally:
             producer.close(5)
 
-    def consume(self, topic, ends):
+    def consume(self, topic, ends, where=("beginning", 0)):
         consumer = KafkaConsumer(bootstrap_servers=self.bootstrap, enable_auto_commit=False, group_id=None, check_crcs=True,
                                  auto_offset_reset="earliest", consumer_timeout_ms=30000)
         try:

@@ -43,10 +43,25 @@ def read_record(line):
             [(base64.b64decode(n).decode(), unpack(v)) for n, v in pairs])
 
 
+def configs_of(text):
+    return dict(item.split("=", 1) for item in text.split(",") if item)
+
+
+def offsets_of(text):
+    return {int(p): int(offset) for p, offset in (item.split(":") for item in text.split(","))}
+
+
+def optional(client, name, otherwise=None):
+    call = getattr(client, name, otherwise)
+    if call is None:
+        raise Failed("NO_SUCH_CALL", name)
+    return call
+
+
 def answer(client, words):
     verb = words[0]
     if verb == "create":
-        client.create(words[1], int(words[2]), dict(item.split("=", 1) for item in words[3].split(",") if item))
+        client.create(words[1], int(words[2]), configs_of(words[3]))
     elif verb == "delete":
         client.delete(words[1])
     elif verb == "topics":
@@ -59,10 +74,26 @@ def answer(client, words):
         records = [read_record(sys.stdin.readline()) for _ in range(int(words[3]))]
         return client.produce(words[1], words[2], records)
     elif verb == "consume":
-        ends = {int(p): int(end) for p, end in (item.split(":") for item in words[2].split(","))}
-        ends = {p: end for p, end in ends.items() if end > 0}
+        ends = {p: end for p, end in offsets_of(words[2]).items() if end > 0}
+        kind, _, at = (words[3] if len(words) > 3 else "beginning").partition(":")
+        rows = client.consume(words[1], ends, (kind, int(at or 0))) if ends else []
         return [(p, o, t, pack(k), pack(v), ",".join(f"{base64.b64encode(n.encode()).decode()}:{pack(x)}" for n, x in h))
-                for p, o, t, k, v, h in (client.consume(words[1], ends) if ends else [])]
+                for p, o, t, k, v, h in rows]
+    elif verb in ("alter_configs", "replace_configs"):
+        optional(client, verb)(words[1], configs_of(words[2]))
+    elif verb == "add_partitions":
+        optional(client, verb)(words[1], int(words[2]))
+    elif verb == "delete_records":
+        optional(client, verb)(words[1], offsets_of(words[2]))
+    elif verb == "delete_group":
+        optional(client, verb)(words[1])
+    elif verb in ("list_offsets", "committed"):
+        return sorted(optional(client, verb)(words[1], words[2]).items())
+    elif verb == "groups":
+        return [(group,) for group in sorted(optional(client, verb)())]
+    elif verb == "group":
+        state, members = optional(client, verb)(words[1])
+        return [(state, len(members)), *members]
     else:
         raise Failed("BAD_WORD", verb)
     return []
@@ -72,7 +103,7 @@ def serve(client):
     while True:
         line = sys.stdin.readline()
         if not line:
-            return
+            break
         try:
             rows = answer(client, line.rstrip("\n").split("\t"))
             for row in rows:
@@ -83,3 +114,4 @@ def serve(client):
             name, message = named or (type(error).__name__, str(error))
             sys.stdout.write(f"error\t{name}\t{message}\n".replace("\n", " ").rstrip() + "\n")
         sys.stdout.flush()
+    optional(client, "close", lambda: None)()

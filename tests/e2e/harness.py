@@ -286,7 +286,7 @@ def _unpack(text):
 
 
 def need(*whats):
-    """Gets what clients need: python, java, kafka, go."""
+    """Gets what clients need: see tests/peer/get."""
     done = subprocess.run([os.path.join(PEER, "get"), *whats], capture_output=True, text=True, check=False)
     check(done.returncode == 0, lambda: f"tests/peer/get {' '.join(whats)} failed:\n{done.stdout}{done.stderr}")
 
@@ -295,6 +295,12 @@ def python_helper(file):
     """The command of a helper program of this folder that needs the clients' Python."""
     need("python")
     return [os.path.join(CLIENTS, "venv", "bin", "python"), os.path.join(HERE, file)]
+
+
+def aiokafka_helper(file):
+    """The same with aiokafka's Python."""
+    need("aiokafka")
+    return [os.path.join(CLIENTS, "aiokafka", "bin", "python"), os.path.join(HERE, file)]
 
 
 def java_helper(name, heap="256m"):
@@ -314,8 +320,15 @@ def go_helper(name):
     return [os.path.join(CLIENTS, "go", "bin", name)]
 
 
+def strategies(kind):
+    """How the members of a client can be asked to share partitions: an eager one, and the best that the client has."""
+    return ("range", "sticky" if kind == "aiokafka" else "cooperative-sticky")
+
+
 def member_helper(kind):
     """The command of a member of a group, by its client; it takes BOOTSTRAP GROUP TOPIC STRATEGY [INSTANCE]: see member_confluent.py."""
+    if kind == "aiokafka":
+        return aiokafka_helper("member_aiokafka.py")
     if kind in GO_PROGRAMS:
         return [*go_helper(GO_PROGRAMS[kind]), "member"]
     return java_helper("Member", "128m") if kind == "java" else python_helper("member_confluent.py")
@@ -459,7 +472,7 @@ class Kcat:
         pass
 
 
-CLIENT_NAMES = ("kcat", "confluent-kafka", "java", "kafka-python", "franz-go", "sarama")
+CLIENT_NAMES = ("kcat", "confluent-kafka", "java", "kafka-python", "franz-go", "sarama", "aiokafka")
 
 
 def open_client(name, bootstrap):
@@ -470,6 +483,8 @@ def open_client(name, bootstrap):
         return HelperClient(name, python_helper("client_confluent.py"), bootstrap)
     if name == "kafka-python":
         return HelperClient(name, python_helper("client_kafka_python.py"), bootstrap)
+    if name == "aiokafka":
+        return HelperClient(name, aiokafka_helper("client_aiokafka.py"), bootstrap)
     if name in GO_PROGRAMS:
         return HelperClient(name, go_helper(GO_PROGRAMS[name]), bootstrap)
     return HelperClient(name, java_helper("Client"), bootstrap)

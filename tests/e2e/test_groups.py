@@ -113,7 +113,7 @@ def expect_exactly(members, count, twice_at_most=0):
 
 def each_kind(body):
     for kind in kinds():
-        for strategy in ("range", "cooperative-sticky"):
+        for strategy in harness.strategies(kind):
             with Broker(shards=2, settings=SETTINGS, name="groups") as broker:
                 members = []
                 began = time.monotonic()
