@@ -127,6 +127,9 @@ static void on_message(struct broker *broker, const struct port_message *message
     case MSG_DRAIN: front_message(broker, message, out); return;
     case MSG_GROUP:
     case MSG_GROUP_GIVE: coordinator_message(broker, message, out); return;
+    case MSG_OPENED:
+    case MSG_GONE:
+    case MSG_TURN_AWAY: addresses_message(broker, message, out); return;
     case MSG_CONTROL:
     case MSG_DELTA:
     case MSG_DELTA_TAKEN:
@@ -273,6 +276,7 @@ void broker_config_default(struct broker_config *config)
         .connections_max = 1024,
         .in_flight_max = 128,
         .idle_ms = 600000,
+        .address_connections_max = INT32_MAX,
         .files_max = 1024,
         .topics_max = 10000,
         .partitions_max = 20000,
@@ -371,6 +375,8 @@ static enum base_rc create_conns(struct broker *broker, struct base_arena *arena
                                .block_bytes = 16 << 10,
                                .trust_bytes = 2 << 20,
                                .idle_ms = config->idle_ms,
+                               .queued_bytes_max = config->queued_bytes_max,
+                               .tells_opened = addresses_are_limited(config),
                                .is_check_slow = config->is_check_slow};
     return conn_create(arena, broker->pages, &conn, &broker->conns);
 }
@@ -466,6 +472,7 @@ static enum base_rc create_tables(struct broker *broker, struct base_arena *aren
         return BASE_FULL;
     }
     if (ring_create(arena, sizes->ring, &broker->held) != BASE_OK) { return BASE_FULL; }
+    if (addresses_create(broker, arena) != BASE_OK) { return BASE_FULL; }
     return ring_create(arena, sizes->ring, &broker->outbox);
 }
 

@@ -292,6 +292,9 @@ struct broker {
     struct controller *controller; /* shard 0 */
     struct groups *groups;
 
+    struct base_pool addresses; /* of those counted here: struct address */
+    struct base_map addresses_by_ip;
+
     struct ring inbox;
     struct ring outbox;
     struct ring held; /* MSG_APPEND that wait for room in the journal */
@@ -393,6 +396,14 @@ struct port_message *message_begin(struct port_message *message, uint32_t to, en
 void message_send(struct broker *broker, const struct port_message *message, struct port_out *out);
 void message_to_all(struct broker *broker, const struct port_message *message, struct port_out *out); /* itself too */
 void log_words(struct port_out *out, enum port_level level, const char *words, const char *detail);
+
+/* broker__addresses.c */
+bool addresses_are_limited(const struct broker_config *config);
+MUST_USE
+enum base_rc addresses_create(struct broker *broker, struct base_arena *arena);
+void addresses_opened(struct broker *broker, const struct conn_out *item, struct port_out *out);
+void addresses_gone(struct broker *broker, const struct conn_out *item, struct port_out *out);
+void addresses_message(struct broker *broker, const struct port_message *message, struct port_out *out);
 
 /* broker__back.c */
 void back_log_open(struct broker *broker, const struct metadata_topic *topic,

@@ -764,12 +764,16 @@ bool front_poll(struct broker *broker, struct port_out *out)
         return true;
     }
     struct conn_out item;
-    if (!conn_poll(broker->conns, out, &item)) { return false; }
+    if (!conn_poll(broker->conns, broker->now_ns, out, &item)) { return false; }
     switch (item.kind) {
     case CONN_OUT_LISTENING: start_listening(broker, item.listener, item.rc, item.address.port, out); break;
     case CONN_OUT_REQUEST: on_request(broker, &item, out); break;
     case CONN_OUT_SENT: on_sent(broker, item.cookie, out); break;
-    case CONN_OUT_GONE: on_gone(broker, &item, out); break;
+    case CONN_OUT_OPENED: addresses_opened(broker, &item, out); break;
+    case CONN_OUT_GONE:
+        on_gone(broker, &item, out);
+        addresses_gone(broker, &item, out);
+        break;
     case CONN_OUT_STOPPED:
         broker->is_conn_stopped = true;
         start_drained_if_done(broker, out);

@@ -40,6 +40,10 @@ enum message_kind {
     MSG_GROUP,      /* lent: struct group_loan -> MSG_GROUPED */
     MSG_GROUPED,    /* 0-1 asker */
     MSG_GROUP_GIVE, /* lent: the block of an answer, to the shard whose it is; no answer */
+    /* front tells the shard that counts an address; see broker__addresses.c */
+    MSG_OPENED,    /* 0-1 address, 2 connection; no answer, or MSG_TURN_AWAY */
+    MSG_GONE,      /* 0-1 address; no answer */
+    MSG_TURN_AWAY, /* 0-1 address, 2 connection, 3 how many it may have */
     /* shard 0 tells every shard what was committed */
     MSG_DELTA, /* lent: batches of the metadata log -> MSG_DELTA_TAKEN */
     MSG_DELTA_TAKEN,

@@ -19,6 +19,7 @@ static const struct {
     FIELD("group.max.size", broker.group_size_max),
     FIELD("group.min.session.timeout.ms", broker.group_session_min_ms),
     FIELD("max.connections", connections_max),
+    FIELD("max.connections.per.ip", broker.address_connections_max),
     FIELD("max.decompressed.message.bytes", broker.decompressed_bytes_max),
     FIELD("max.request.partition.size.limit", broker.described_partitions_max),
     FIELD("node.id", broker.node_id),
@@ -28,6 +29,7 @@ static const struct {
     FIELD("offsets.retention.check.interval.ms", broker.offsets_check_ms),
     FIELD("offsets.retention.minutes", broker.offsets_retention_minutes),
     FIELD("producer.id.expiration.ms", broker.producer_expiry_ms),
+    FIELD("queued.max.request.bytes", queued_bytes_max),
     FIELD("socket.request.max.bytes", broker.request_bytes_max),
     FIELD("weir.check.slow", broker.is_check_slow),
     FIELD("weir.coordinator.groups", broker.coordinator_groups),
@@ -694,6 +696,45 @@ static enum base_rc apply_node(const struct settings_list *list, struct settings
     return complain(why, value_of(list, "process.roles"), "of process.roles: every node is broker,controller here");
 }
 
+/* ADDRESS:COUNT,...; Kafka takes host names too. */
+static enum base_rc apply_address_limits(const struct settings_list *list, struct settings *settings,
+                                         struct base_text *why)
+{
+    struct base_slice rest = value_of(list, "max.connections.per.ip.overrides");
+    struct base_slice word;
+    settings->broker.address_limits = settings->address_limits;
+    while (take_word(&rest, ',', &word)) {
+        if (word.size_bytes == 0) { continue; }
+        size_t colon = word.size_bytes;
+        while (colon > 0 && word.at[colon - 1] != ':') { colon -= 1; }
+        struct port_address address;
+        int64_t limit = -1;
+        if (colon == 0 ||
+            port_address_from_text(trimmed(base_slice_of(word.at, colon - 1)), &address) != BASE_OK ||
+            base_text_parse_i64(trimmed(base_slice_of(word.at + colon, word.size_bytes - colon)), &limit) != BASE_OK ||
+            limit < 0 || limit > INT32_MAX) {
+            return complain(why, word, "of max.connections.per.ip.overrides is not ADDRESS:COUNT, the address in numbers");
+        }
+        if (settings->broker.address_limit_count == BROKER_ADDRESS_LIMITS_MAX) {
+            return complain(why, word, "of max.connections.per.ip.overrides is one too many: there may be 64");
+        }
+        struct broker_address_limit *at = &settings->address_limits[settings->broker.address_limit_count];
+        memcpy(at->ip, address.ip, sizeof at->ip);
+        at->connections_max = (int32_t)limit;
+        settings->broker.address_limit_count += 1;
+    }
+    return BASE_OK;
+}
+
+static enum base_rc apply_queued_bytes(const struct settings_list *list, struct settings *settings,
+                                       struct base_text *why)
+{
+    int64_t most_bytes = settings->queued_bytes_max;
+    if (most_bytes <= 0 || most_bytes >= (int64_t)settings->broker.request_bytes_max) { return BASE_OK; }
+    return complain(why, value_of(list, "queued.max.request.bytes"),
+                    "of queued.max.request.bytes is less than one request may have (socket.request.max.bytes)");
+}
+
 static enum base_rc apply_level(struct settings *settings, struct base_slice room, struct base_slice value,
                                 struct base_text *why)
 {
@@ -839,6 +880,8 @@ enum base_rc settings_apply(const struct settings_list *list, struct settings *s
     enum base_rc rc = apply_texts(list, settings_out, why);
     if (rc == BASE_OK) { rc = apply_log_dirs(list, settings_out, why); }
     if (rc == BASE_OK) { rc = apply_node(list, settings_out, why); }
+    if (rc == BASE_OK) { rc = apply_address_limits(list, settings_out, why); }
+    if (rc == BASE_OK) { rc = apply_queued_bytes(list, settings_out, why); }
     if (rc == BASE_OK) { rc = apply_listeners(list, settings_out, why, warnings); }
     for (uint32_t i = 0; i < list->count && rc == BASE_OK; i++) {
         rc = apply_pair(list, &list->entries[i], settings_out, why);

@@ -8,6 +8,7 @@
 
 #define ACCEPT_RETRY_NS    ((uint64_t)100 * 1000 * 1000) /* after a failed accept: out of descriptors, most likely */
 #define PAGES_WAIT_NS      ((uint64_t)30 * 1000 * 1000 * 1000)
+#define ALARM_HALVES_MAX 4 /* a few at a time: the memory of one may be enough */
 #define ALARM_CLOSES_MAX   8
 #define STOP_SLOTS_A_POLL  64
 #define STOP_CLOSES_A_POLL 8
@@ -47,6 +48,8 @@ enum base_rc conn_create(struct base_arena *arena, struct base_pages *pages, con
     base_list_init(&conns->for_pages);
     base_list_init(&conns->ready);
     base_list_init(&conns->gone);
+    base_list_init(&conns->fresh);
+    base_list_init(&conns->halves);
     *conns_out = conns;
     return BASE_OK;
 }
@@ -197,6 +200,7 @@ static void on_accept(struct conns *conns, uint32_t index, const struct port_eve
     conn->peer = event->done.address;
     conn->last_ns = event->now_ns;
     base_list_push_back(&conns->ages, &conn->age);
+    if (conns->config.tells_opened) { base_list_push_back(&conns->fresh, &conn->fresh); }
     if (conns->is_stopping) {
         conn->side = CONN__SIDE_DONE;
         conn__end(conns, conn, NULL, out);
@@ -224,12 +228,21 @@ static void log_end(const struct conns *conns, const struct conn__conn *conn, co
     port_log_end(out, PORT_WARN, "conn", &text);
 }
 
+void conn__unqueue(struct conns *conns, uint32_t *bytes)
+{
+    CHECK(conns->queued_bytes >= *bytes);
+    conns->queued_bytes -= *bytes;
+    *bytes = 0;
+}
+
 void conn__end(struct conns *conns, struct conn__conn *conn, const char *why, struct port_out *out)
 {
     CHECK(conn->state == CONN__OPEN);
     CHECK(!conn->is_closed);
+    conn__unqueue(conns, &conn->admitted_bytes);
     if (why != NULL) { log_end(conns, conn, why, out); }
     bool is_filling = conn->side == CONN__SIDE_FILL; /* the host still has the block */
+    if (is_filling) { base_list_remove(&conns->halves, &conn->half); }
     conn__leave_line(conns, conn);
     if (!is_filling) { conn__leave_block(conns, conn); }
     base_list_remove(&conns->ages, &conn->age);
@@ -253,6 +266,7 @@ void conn__drain(struct conns *conns, struct conn__conn *conn, struct port_out *
     if (conn->side != CONN__SIDE_WATCH && conn->side != CONN__SIDE_FILL) {
         conn__leave_line(conns, conn);
         conn__leave_block(conns, conn);
+        conn__unqueue(conns, &conn->admitted_bytes);
         conn->side = CONN__SIDE_DONE;
     }
     conn__end_if_drained(conns, conn, out);
@@ -314,6 +328,14 @@ static uint64_t idle_ns(const struct conns *conns)
     return conns->config.idle_ms == 0 ? UINT64_MAX : conns->config.idle_ms * NS_PER_MS;
 }
 
+/* When the one that is silent longest in the middle of a frame may be closed for the sake of others. */
+static uint64_t half_deadline_ns(const struct conns *conns)
+{
+    if (base_list_is_empty(&conns->halves)) { return UINT64_MAX; }
+    const struct conn__conn *half = BASE_ITEM(base_list_first(&conns->halves), struct conn__conn, half);
+    return base_deadline_ns(half->fill_ns, CONN_HALF_FRAME_NS);
+}
+
 uint64_t conn_next_alarm_ns(const struct conns *conns)
 {
     uint64_t next_ns = UINT64_MAX;
@@ -324,6 +346,7 @@ uint64_t conn_next_alarm_ns(const struct conns *conns)
     if (!base_list_is_empty(&conns->for_pages)) {
         const struct conn__conn *first = BASE_ITEM(base_list_first(&conns->for_pages), struct conn__conn, line);
         next_ns = base_min_u64(next_ns, base_deadline_ns(first->last_ns, PAGES_WAIT_NS));
+        next_ns = base_min_u64(next_ns, half_deadline_ns(conns));
     }
     for (uint32_t i = 0; i < CONN_LISTENERS_MAX; i++) {
         if (conns->listeners[i].retry_ns != 0) { next_ns = base_min_u64(next_ns, conns->listeners[i].retry_ns); }
@@ -356,6 +379,10 @@ void conn_alarm(struct conns *conns, const struct port_event *event, struct port
         }
     }
     if (!base_list_is_empty(&conns->for_pages)) {
+        for (uint32_t i = 0; i < ALARM_HALVES_MAX && half_deadline_ns(conns) <= event->now_ns; i++) {
+            struct conn__conn *half = BASE_ITEM(base_list_first(&conns->halves), struct conn__conn, half);
+            conn__end(conns, half, "others need the memory of a frame that it does not go on with", out);
+        }
         struct conn__conn *first = BASE_ITEM(base_list_first(&conns->for_pages), struct conn__conn, line);
         if (base_deadline_ns(first->last_ns, PAGES_WAIT_NS) <= event->now_ns) {
             conn__end(conns, first, "no memory for what it sends", out);
@@ -432,6 +459,19 @@ static bool tell_listening(struct conns *conns, struct conn_out *item_out)
     return false;
 }
 
+static bool tell_opened(struct conns *conns, struct conn_out *item_out)
+{
+    struct base_link *link = base_list_pop_front(&conns->fresh);
+    if (link == NULL) { return false; }
+    const struct conn__conn *conn = BASE_ITEM(link, struct conn__conn, fresh);
+    *item_out = (struct conn_out){.kind = CONN_OUT_OPENED,
+                                  .conn = conn__id(conns, conn),
+                                  .conn_index = conn__index(conns, conn),
+                                  .listener = conn->listener,
+                                  .address = conn->peer};
+    return true;
+}
+
 static bool tell_gone(struct conns *conns, struct port_out *out, struct conn_out *item_out)
 {
     struct base_link *link = base_list_pop_front(&conns->gone);
@@ -447,13 +487,14 @@ static bool tell_gone(struct conns *conns, struct port_out *out, struct conn_out
     return true;
 }
 
-bool conn_poll(struct conns *conns, struct port_out *out, struct conn_out *item_out)
+bool conn_poll(struct conns *conns, uint64_t now_ns, struct port_out *out, struct conn_out *item_out)
 {
     if (port_out_room(out) < CONN_POLL_EFFECTS_MAX) {
         out->wants_continue = true;
         return false;
     }
     if (tell_listening(conns, item_out)) { return true; }
+    if (tell_opened(conns, item_out)) { return true; }
     if (conn__tell_sent(conns, item_out)) { return true; }
     if (tell_gone(conns, out, item_out)) { return true; }
     if (conns->is_stopping && conns->stop_next < conns->config.conns_max) {
@@ -462,7 +503,7 @@ bool conn_poll(struct conns *conns, struct port_out *out, struct conn_out *item_
     }
     bool is_item = false;
     uint32_t moves = 0;
-    while (moves < MOVES_A_POLL && conn__receive_some(conns, out, item_out, &is_item)) {
+    while (moves < MOVES_A_POLL && conn__receive_some(conns, now_ns, out, item_out, &is_item)) {
         if (is_item) { return true; }
         moves += 1;
     }
@@ -486,6 +527,7 @@ void conn_view(const struct conns *conns, struct conn_view *view_out)
                                    .blocks = conns->blocks,
                                    .waiting_for_pages = conns->for_pages.count,
                                    .waiting_for_requests = conns->for_requests.count,
+                                   .queued_bytes = conns->queued_bytes,
                                    .accepted_total = conns->accepted_total,
                                    .closed_total = conns->closed_total,
                                    .bytes_in_total = conns->bytes_in_total,
@@ -495,7 +537,7 @@ void conn_view(const struct conns *conns, struct conn_view *view_out)
 bool conn_is_quiet(const struct conns *conns)
 {
     return conns->requests.taken_count == 0 && conns->blocks == 0 && conns->sent_first == 0 &&
-           base_list_is_empty(&conns->gone) && base_list_is_empty(&conns->to_parse) &&
+           conns->queued_bytes == 0 && base_list_is_empty(&conns->fresh) && base_list_is_empty(&conns->gone) && base_list_is_empty(&conns->to_parse) &&
            base_list_is_empty(&conns->for_pages) && base_list_is_empty(&conns->for_requests);
 }
 
@@ -515,6 +557,7 @@ static bool is_conn_sound(const struct conns *conns, const struct conn__conn *co
     enum conn__side side = (enum conn__side)conn->side;
     bool is_in_line = side == CONN__SIDE_PARSE || side == CONN__SIDE_FOR_REQUESTS || side == CONN__SIDE_FOR_PAGES;
     if (base_link_is_on(&conn->line) != is_in_line) { return false; }
+    if (base_link_is_on(&conn->half) != (side == CONN__SIDE_FILL)) { return false; }
     if (conn->in_flight > conns->config.in_flight_max) { return false; }
     if ((side == CONN__SIDE_WATCH || side == CONN__SIDE_DONE) && conn->block != NULL) { return false; }
     if (side == CONN__SIDE_FOR_ANSWERS && conn->in_flight == 0) { return false; } /* it would wait for ever */

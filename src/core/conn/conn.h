@@ -9,6 +9,10 @@
  *         (CONN_POLL_EFFECTS_MAX) looks first whether so many fit, and asks for wants_continue when they don't; both do a
  *         bounded portion, and ask for more in the same way.
  *
+ * Memory  a frame's length is only a claim: it is trusted with a small part of what is free, else its block grows with what has
+ *         come. While somebody waits for memory, whoever has sent nothing of a begun frame for CONN_HALF_FRAME_NS is closed, the
+ *         longest silent first; who waits longer than 30 s is closed too.
+ *
  * A CONNECTION   ACCEPTING -accepted-> OPEN -peer ended, conn_close, idle, broken-> CLOSING -closed, GONE pulled-> free
  *                ACCEPTING -failed-> free
  *   While OPEN its receive side is one of: WATCH (RECV of size 0 outstanding, no block), FILL (RECV into its block
@@ -34,6 +38,7 @@ struct conns;
 #define CONN_POLL_EFFECTS_MAX 160
 #define CONN_TURN_EFFECTS_MAX 256
 #define CONN_LISTENERS_MAX    8
+#define CONN_HALF_FRAME_NS    ((uint64_t)1000 * 1000 * 1000)
 #define CONN_PIECES_INLINE    2 /* an answer of at most so many pieces always has room */
 
 struct conn_config {
@@ -46,6 +51,8 @@ struct conn_config {
     uint32_t block_bytes;         /* of a receive block for small frames: 16 KiB */
     uint32_t trust_bytes; /* a longer frame gets its block as its bytes come, doubling; up to this one at once: 2 MiB */
     uint64_t idle_ms;     /* connections.max.idle.ms; 0: never */
+    uint64_t queued_bytes_max; /* while frames not yet released hold so many, no other is admitted; 0: no limit but memory */
+    bool tells_opened;         /* CONN_OUT_OPENED is wanted */
     bool is_check_slow;
 };
 
@@ -67,12 +74,13 @@ void conn_listen(struct conns *conns, uint32_t index, struct port_address addres
 void conn_done(struct conns *conns, const struct port_event *event, struct port_out *out);
 /* At PORT_EVENT_TURN: each connection's ready answers leave as one send. Asks for another turn when not all fitted. */
 void conn_turn(struct conns *conns, struct port_out *out);
-/* At an alarm: closes idle connections and accepts again after a failure. Cheap when nothing is due. */
+/* At an alarm: closes idle connections, and silent ones whose memory others wait for, and accepts again after a failure. Cheap when nothing is due. */
 void conn_alarm(struct conns *conns, const struct port_event *event, struct port_out *out);
 uint64_t conn_next_alarm_ns(const struct conns *conns);
 
 enum conn_out_kind {
     CONN_OUT_LISTENING = 0, /* listener, address (bound), rc */
+    CONN_OUT_OPENED,        /* conn, conn_index, listener, address (peer); before all that comes of it */
     CONN_OUT_REQUEST,       /* request, conn, conn_index, listener, address (peer), frame, frame_bytes */
     CONN_OUT_SENT,          /* cookie: that answer has left or died; its bytes and leases may go */
     CONN_OUT_GONE, /* conn, conn_index: no request of it comes any more; its requests in flight may still be answered */
@@ -92,7 +100,7 @@ struct conn_out {
 };
 /* The next thing to know. Also moves the receive side on: call it until it says false. */
 MUST_USE
-bool conn_poll(struct conns *conns, struct port_out *out, struct conn_out *item_out);
+bool conn_poll(struct conns *conns, uint64_t now_ns, struct port_out *out, struct conn_out *item_out);
 
 /* Answers a request once: with pieces (the first four bytes of them are the length of the rest), or with nothing (acks=0).
  * Leaves at the next turn, after the answers of earlier requests of that connection. To a connection that is gone it is a
@@ -122,6 +130,7 @@ struct conn_view {
     uint32_t blocks;      /* base_pages blocks held */
     uint32_t waiting_for_pages;
     uint32_t waiting_for_requests;
+    uint64_t queued_bytes; /* of frames admitted and not yet released */
     uint64_t accepted_total;
     uint64_t closed_total;
     uint64_t bytes_in_total;

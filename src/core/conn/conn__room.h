@@ -44,10 +44,14 @@ struct conn__conn {
     struct base_link age;   /* on `ages` while open, by last_ns */
     struct base_link line;  /* on `to_parse`, `for_requests`, `for_pages` by side; on `gone` when closing */
     struct base_link ready; /* on `ready` when its oldest request has an answer */
+    struct base_link half;  /* on `halves` while the host fills its block */
+    struct base_link fresh; /* on `fresh` until CONN_OUT_OPENED is pulled, where that is wanted */
     struct conn__block *block;
     uint64_t last_ns; /* when bytes came or left */
+    uint64_t fill_ns; /* since when the host fills its block */
     uint32_t start;   /* of what is in the block but not cut yet */
     uint32_t end;
+    uint32_t admitted_bytes; /* of the frame at `start`, once it counts in queued_bytes; 0: not yet */
     uint32_t first; /* requests in order of arrival, not yet sending: index + 1 */
     uint32_t last;
     uint32_t in_flight; /* those, and the ones being sent */
@@ -81,6 +85,7 @@ struct conn__request {
     uint32_t next; /* index + 1: of its connection, its group, or the list of what is to be told */
     uint32_t generation;
     uint32_t group_count; /* of the group it leads */
+    uint32_t frame_bytes; /* what it counts in queued_bytes until its frame is released */
     uint8_t state;
     bool is_none; /* an answer of no bytes */
     struct port_piece inline_pieces[CONN_PIECES_INLINE];
@@ -112,10 +117,13 @@ struct conns {
     struct base_list for_pages;
     struct base_list ready;
     struct base_list gone;
+    struct base_list fresh;
+    struct base_list halves; /* by fill_ns */
     uint32_t sent_first; /* requests whose end is to be told: index + 1 */
     uint32_t sent_last;
     uint32_t effects_outstanding;
     uint32_t blocks;
+    uint64_t queued_bytes;
     uint32_t stop_next; /* while stopping: slots from here on have not been told yet */
     bool is_stopping;
     bool is_stopping_now;
@@ -134,6 +142,8 @@ struct conn__conn *conn__at(const struct conns *conns, uint32_t index);
 struct conn__request *conn__request_at(const struct conns *conns, uint32_t index);
 uint32_t conn__index(const struct conns *conns, const struct conn__conn *conn);
 void conn__touch(struct conns *conns, struct conn__conn *conn, uint64_t now_ns);
+/* What is counted in `bytes` is not queued any longer. */
+void conn__unqueue(struct conns *conns, uint32_t *bytes);
 /* OPEN -> CLOSING: one PORT_CLOSE. `why`: for the log line; NULL: none. */
 void conn__end(struct conns *conns, struct conn__conn *conn, const char *why, struct port_out *out);
 /* No more receiving; closes now if nothing is in flight. */
@@ -145,7 +155,8 @@ void conn__watch(struct conns *conns, struct conn__conn *conn, struct port_out *
 void conn__received(struct conns *conns, struct conn__conn *conn, const struct port_event *event, struct port_out *out);
 void conn__watched(struct conns *conns, struct conn__conn *conn, const struct port_event *event, struct port_out *out);
 /* One frame cut, or one connection moved on. True: there may be more to do; item_out is set when `is_item_out`. */
-bool conn__receive_some(struct conns *conns, struct port_out *out, struct conn_out *item_out, bool *is_item_out);
+bool conn__receive_some(struct conns *conns, uint64_t now_ns, struct port_out *out, struct conn_out *item_out,
+                        bool *is_item_out);
 void conn__drop_block(struct conns *conns, struct conn__block *block);
 void conn__leave_block(struct conns *conns, struct conn__conn *conn);
 void conn__to_parse(struct conns *conns, struct conn__conn *conn);

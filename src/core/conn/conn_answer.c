@@ -37,6 +37,7 @@ void conn_release_frame(struct conns *conns, struct conn_request id)
     CHECK(request->block != NULL);
     conn__drop_block(conns, request->block);
     request->block = NULL;
+    conn__unqueue(conns, &request->frame_bytes);
     if (request->state == CONN__FINISHED) { base_pool_give(&conns->requests, id.slot); }
 }
 

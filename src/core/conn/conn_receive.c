@@ -3,7 +3,7 @@
  * Room    core/conn.
  * Blocks  an idle connection has none. When bytes are there it gets a small one; several frames may stand in it, each holding it
  *         until released. A frame that needs more gets a block of its own size, so that the rest of it is received where it stays;
- *         beyond trust_bytes the block doubles with the bytes that have really come, because a length is only a claim.
+ *         beyond what is trusted the block doubles with the bytes that have really come, because a length is only a claim.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -11,6 +11,7 @@
 
 #define HEAD_BYTES ((uint32_t)sizeof(struct conn__block))
 #define SIZE_BYTES 4u /* the length before a frame */
+#define TRUST_SHARE 64u /* of what is free, so much is given for a mere claim */
 
 static uint8_t *bytes_of(struct conn__block *block) { return (uint8_t *)block + HEAD_BYTES; }
 
@@ -89,12 +90,14 @@ void conn__watch(struct conns *conns, struct conn__conn *conn, struct port_out *
     effect->conn = conn__id(conns, conn);
 }
 
-static void fill(struct conns *conns, struct conn__conn *conn, struct port_out *out)
+static void fill(struct conns *conns, struct conn__conn *conn, uint64_t now_ns, struct port_out *out)
 {
     CHECK(conn->block != NULL);
     CHECK(conn->end < conn->block->room_bytes);
     conn__leave_line(conns, conn);
     conn->side = CONN__SIDE_FILL;
+    conn->fill_ns = now_ns;
+    base_list_push_back(&conns->halves, &conn->half);
     struct port_effect *effect = conn__emit(conns, out, PORT_RECV, CONN__FILL, conn__index(conns, conn));
     effect->conn = conn__id(conns, conn);
     effect->buffer = bytes_of(conn->block) + conn->end;
@@ -116,6 +119,7 @@ static bool goes_on(struct conns *conns, struct conn__conn *conn, const struct p
     if (conn->is_ending) {
         conn->side = CONN__SIDE_DONE;
         conn__leave_block(conns, conn);
+        conn__unqueue(conns, &conn->admitted_bytes);
         return false;
     }
     conn__touch(conns, conn, event->now_ns);
@@ -133,6 +137,7 @@ void conn__watched(struct conns *conns, struct conn__conn *conn, const struct po
 void conn__received(struct conns *conns, struct conn__conn *conn, const struct port_event *event, struct port_out *out)
 {
     CHECK(conn->side == CONN__SIDE_FILL);
+    if (base_link_is_on(&conn->half)) { base_list_remove(&conns->halves, &conn->half); }
     if (!goes_on(conns, conn, event, out)) { return; }
     CHECK(event->done.count > 0);
     CHECK(event->done.count <= conn->block->room_bytes - conn->end);
@@ -147,7 +152,8 @@ void conn__received(struct conns *conns, struct conn__conn *conn, const struct p
 static uint32_t room_deserved(const struct conns *conns, const struct conn__conn *conn, uint32_t total_bytes)
 {
     uint32_t have_bytes = conn->end - conn->start;
-    uint32_t most_bytes = conns->config.trust_bytes;
+    size_t free_bytes = base_pages_room_bytes(conns->pages, BASE_CLIENTS);
+    uint32_t most_bytes = (uint32_t)base_min_u64(conns->config.trust_bytes, free_bytes / TRUST_SHARE);
     if (have_bytes > most_bytes / 2) { most_bytes = have_bytes > UINT32_MAX / 2 ? UINT32_MAX : 2 * have_bytes; }
     uint32_t room_bytes = total_bytes < most_bytes ? total_bytes : most_bytes;
     uint32_t small_bytes = conns->config.block_bytes - HEAD_BYTES;
@@ -156,7 +162,7 @@ static uint32_t room_deserved(const struct conns *conns, const struct conn__conn
 
 /* Makes room for more of a frame that is not whole. Emits the receive, or stands in line for memory. */
 static void receive_more(struct conns *conns, struct conn__conn *conn, uint32_t total_bytes, bool may_take,
-                         struct port_out *out)
+                         uint64_t now_ns, struct port_out *out)
 {
     struct conn__block *block = conn->block;
     uint32_t have_bytes = conn->end - conn->start;
@@ -164,7 +170,7 @@ static void receive_more(struct conns *conns, struct conn__conn *conn, uint32_t 
     bool is_growing = block != NULL && conn->start == 0 && block->room_bytes >= conns->config.block_bytes &&
                       conn->end < block->room_bytes; /* a claim that is being proved */
     if (fits || is_growing) {
-        fill(conns, conn, out);
+        fill(conns, conn, now_ns, out);
         return;
     }
     if (block != NULL && block->holders == 1 &&
@@ -172,7 +178,7 @@ static void receive_more(struct conns *conns, struct conn__conn *conn, uint32_t 
         memmove(bytes_of(block), bytes_of(block) + conn->start, have_bytes);
         conn->start = 0;
         conn->end = have_bytes;
-        fill(conns, conn, out);
+        fill(conns, conn, now_ns, out);
         return;
     }
     struct conn__block *larger = may_take ? take_block(conns, room_deserved(conns, conn, total_bytes)) : NULL;
@@ -186,7 +192,7 @@ static void receive_more(struct conns *conns, struct conn__conn *conn, uint32_t 
     conn->start = 0;
     conn->end = have_bytes;
     conn->is_readable = false;
-    fill(conns, conn, out);
+    fill(conns, conn, now_ns, out);
 }
 
 static void issue_request(struct conns *conns, struct conn__conn *conn, uint32_t frame_bytes, struct conn_out *item_out)
@@ -199,6 +205,8 @@ static void issue_request(struct conns *conns, struct conn__conn *conn, uint32_t
     request->generation = conns->request_generations[index];
     request->conn = conn__index(conns, conn);
     request->block = conn->block;
+    request->frame_bytes = conn->admitted_bytes;
+    conn->admitted_bytes = 0;
     conn->block->holders += 1;
     if (conn->last == 0) {
         conn->first = index + 1;
@@ -220,9 +228,20 @@ static void issue_request(struct conns *conns, struct conn__conn *conn, uint32_t
     conn__to_parse(conns, conn); /* behind the others: connections take turns */
 }
 
+/* As Kafka's memory pool for requests: a frame is let in whole while others leave anything at all of the limit, in turn. */
+static bool is_admitted(struct conns *conns, struct conn__conn *conn, uint32_t frame_bytes, bool is_its_turn)
+{
+    if (conn->admitted_bytes > 0) { return true; }
+    uint64_t most_bytes = conns->config.queued_bytes_max;
+    if (most_bytes > 0 && (!is_its_turn || conns->queued_bytes >= most_bytes)) { return false; }
+    conn->admitted_bytes = frame_bytes;
+    conns->queued_bytes += frame_bytes;
+    return true;
+}
+
 /* Moves one connection on by one thing. True: it was a frame. */
 static bool cut(struct conns *conns, struct conn__conn *conn, bool may_take_request, bool may_take_pages,
-                struct port_out *out, struct conn_out *item_out)
+                uint64_t now_ns, struct port_out *out, struct conn_out *item_out)
 {
     uint32_t have_bytes = conn->end - conn->start;
     if (conn->in_flight >= conns->config.in_flight_max) {
@@ -236,7 +255,7 @@ static bool cut(struct conns *conns, struct conn__conn *conn, bool may_take_requ
         return false;
     }
     if (have_bytes < SIZE_BYTES) {
-        receive_more(conns, conn, SIZE_BYTES, may_take_pages, out);
+        receive_more(conns, conn, SIZE_BYTES, may_take_pages, now_ns, out);
         return false;
     }
     uint32_t frame_bytes = base_get_u32(bytes_of(conn->block) + conn->start);
@@ -245,8 +264,12 @@ static bool cut(struct conns *conns, struct conn__conn *conn, bool may_take_requ
                   out);
         return false;
     }
+    if (!is_admitted(conns, conn, frame_bytes, may_take_pages)) {
+        stand_in_line(conns, conn, CONN__SIDE_FOR_PAGES);
+        return false;
+    }
     if (have_bytes - SIZE_BYTES < frame_bytes) {
-        receive_more(conns, conn, SIZE_BYTES + frame_bytes, may_take_pages, out);
+        receive_more(conns, conn, SIZE_BYTES + frame_bytes, may_take_pages, now_ns, out);
         return false;
     }
     if (!may_take_request) {
@@ -258,25 +281,26 @@ static bool cut(struct conns *conns, struct conn__conn *conn, bool may_take_requ
 }
 
 /* Those who stand in line go before those who just came, so that nobody is overtaken for ever. */
-bool conn__receive_some(struct conns *conns, struct port_out *out, struct conn_out *item_out, bool *is_item_out)
+bool conn__receive_some(struct conns *conns, uint64_t now_ns, struct port_out *out, struct conn_out *item_out,
+                        bool *is_item_out)
 {
     bool has_request = conns->requests.taken_count < conns->requests.slots_max;
     struct base_link *link = base_list_first(&conns->for_requests);
     if (has_request && link != NULL) {
-        *is_item_out = cut(conns, BASE_ITEM(link, struct conn__conn, line), true, true, out, item_out);
+        *is_item_out = cut(conns, BASE_ITEM(link, struct conn__conn, line), true, true, now_ns, out, item_out);
         return true;
     }
     link = base_list_first(&conns->to_parse);
     if (link != NULL) {
         CHECK(!has_request || base_list_is_empty(&conns->for_requests)); /* those in line have been before */
         bool has_pages = base_list_is_empty(&conns->for_pages);
-        *is_item_out = cut(conns, BASE_ITEM(link, struct conn__conn, line), has_request, has_pages, out, item_out);
+        *is_item_out = cut(conns, BASE_ITEM(link, struct conn__conn, line), has_request, has_pages, now_ns, out, item_out);
         return true;
     }
     link = base_list_first(&conns->for_pages);
     if (link == NULL) { return false; }
     struct conn__conn *conn = BASE_ITEM(link, struct conn__conn, line);
-    *is_item_out = cut(conns, conn, has_request, true, out, item_out);
+    *is_item_out = cut(conns, conn, has_request, true, now_ns, out, item_out);
     if (*is_item_out || conn->state != CONN__OPEN || conn->side != CONN__SIDE_FOR_PAGES) { return true; }
     /* Still no memory: the first stays the first, and is tried again when a later step asks. */
     base_list_remove(&conns->for_pages, &conn->line);

@@ -43,6 +43,7 @@ struct serve {
     struct host *host;
     struct broker **brokers; /* by shard */
     uint32_t shards;
+    uint64_t connections_max; /* of the node */
     _Atomic uint32_t ready_count;
     _Atomic bool is_ready; /* every shard */
 };
@@ -230,7 +231,8 @@ static int share_out(struct serve *serve)
     }
     config->shards = serve->shards;
     config->files_max = (uint32_t)base_max_u64(files / serve->shards, 8);
-    config->connections_max = (uint32_t)base_max_u64(connections / serve->shards, 8);
+    config->connections_max = (uint32_t)((connections + serve->shards - 1) / serve->shards);
+    serve->connections_max = connections;
     return APP_DONE;
 }
 
@@ -241,6 +243,13 @@ static bool take_less(struct broker_config *config)
     config->topics_max = config->topics_max / 4 * 3;
     config->partitions_max = config->partitions_max / 4 * 3;
     return true;
+}
+
+/* A frame is admitted whole while anything is left, so that a part of the limit holds even the longest. */
+static uint64_t queued_bytes_of_shard(const struct serve *serve)
+{
+    int64_t most_bytes = serve->settings.queued_bytes_max;
+    return most_bytes > 0 ? base_max_u64((uint64_t)most_bytes / serve->shards, 1) : 0;
 }
 
 static int make_brokers(struct serve *serve)
@@ -254,6 +263,10 @@ static int make_brokers(struct serve *serve)
         struct broker_config config = settings->broker;
         struct base_region region;
         config.shard = shard;
+        /* Each has its part, and all of them together what was asked for. */
+        bool has_one_more = shard < serve->connections_max % serve->shards;
+        config.connections_max = (uint32_t)(serve->connections_max / serve->shards) + (has_one_more ? 1 : 0);
+        config.queued_bytes_max = queued_bytes_of_shard(serve);
         app_random(&config.seed, sizeof config.seed);
         bool is_made = region_bytes >= BROKER_REGION_BYTES_MIN && app_region(region_bytes, &region);
         while (is_made && broker_create(region, &config, &serve->brokers[shard]) != BASE_OK) {

@@ -138,7 +138,7 @@ static void trace(struct fake *fake, const char *who, const char *what, struct p
 
 static void trace_out(struct fake *fake, const struct conn_out *item)
 {
-    static const char *const names[] = {"listening", "request", "sent", "gone", "stopped"};
+    static const char *const names[] = {"listening", "opened", "request", "sent", "gone", "stopped"};
     trace(fake, " tells ", names[item->kind], item->conn, item->kind == CONN_OUT_REQUEST ? item->frame_bytes : 0);
 }
 
@@ -180,7 +180,7 @@ void fake_collect(struct fake *fake)
         uint32_t polls = 0;
         while (!fake->is_busy && (fake->max_polls_a_step == 0 || polls < fake->max_polls_a_step)) {
             struct conn_out item;
-            if (!conn_poll(fake->conns, &fake->out, &item)) { break; }
+            if (!conn_poll(fake->conns, fake->now_ns, &fake->out, &item)) { break; }
             assert_true(fake->outs_count < OUTS_MAX);
             trace_out(fake, &item);
             fake->outs[fake->outs_count] = item;

@@ -500,6 +500,144 @@ static void a_connection_that_waits_too_long_for_pages_is_closed(void **state)
     fake_end(fake);
 }
 
+static uint64_t queued_bytes(const struct fake *fake)
+{
+    struct conn_view view;
+    conn_view(fake->conns, &view);
+    return view.queued_bytes;
+}
+
+static void frames_queue_up_to_the_limit_and_the_next_wait_in_turn(void **state)
+{
+    (void)state;
+    struct conn_config config = usual_config();
+    config.queued_bytes_max = 8;
+    struct fake *fake = given_listening(&config);
+    uint32_t peers[4];
+    for (uint32_t i = 0; i < 4; i++) { peers[i] = fake_dial(fake); }
+    peer_sends_frame(fake, peers[0], "first");
+    fake_run(fake);
+    peer_sends_frame(fake, peers[1], "second, which is let in whole");
+    fake_run(fake);
+    assert_int_equal(queued_bytes(fake), 5 + 29);
+    peer_sends_frame(fake, peers[2], "third");
+    fake_run(fake);
+    peer_sends_frame(fake, peers[3], "fourth");
+    fake_run(fake);
+    assert_int_equal(fake_count(fake, CONN_OUT_REQUEST), 2);
+    fake_echo(fake, request_number(fake, 0)); /* 29 bytes are still more than 8 */
+    fake_run(fake);
+    assert_int_equal(fake_count(fake, CONN_OUT_REQUEST), 2);
+    fake_echo(fake, request_number(fake, 1));
+    fake_run(fake);
+    expect_request(fake, 2, "third");
+    expect_request(fake, 3, "fourth");
+    fake_echo(fake, request_number(fake, 2));
+    fake_echo(fake, request_number(fake, 3));
+    fake_run(fake);
+    assert_int_equal(queued_bytes(fake), 0);
+    fake_end(fake);
+}
+
+static void a_frame_that_never_ends_counts_until_its_connection_is_gone(void **state)
+{
+    (void)state;
+    struct conn_config config = usual_config();
+    config.queued_bytes_max = 8;
+    config.idle_ms = 0;
+    struct fake *fake = given_listening(&config);
+    uint32_t half = fake_dial(fake);
+    uint32_t other = fake_dial(fake);
+    peer_sends(fake, half, "\0\0\x80\0x", 5);
+    fake_run(fake);
+    assert_int_equal(queued_bytes(fake), 0x8000);
+    peer_sends_frame(fake, other, "patience");
+    fake_run(fake);
+    assert_int_equal(fake_count(fake, CONN_OUT_REQUEST), 0);
+    fake->peers[half].is_reset = true;
+    fake_run(fake);
+    expect_request(fake, 0, "patience");
+    fake_echo(fake, request_number(fake, 0));
+    fake_run(fake);
+    assert_int_equal(queued_bytes(fake), 0);
+    fake_end(fake);
+}
+
+/* Who sends half a frame and falls silent holds memory only for as long as nobody else needs it. */
+static void silent_halves_of_frames_make_room_for_whole_ones(void **state)
+{
+    (void)state;
+    struct conn_config config = usual_config();
+    config.idle_ms = 0;
+    config.queued_bytes_max = 8;
+    struct fake *fake = given_listening(&config);
+    uint32_t silent = fake_dial(fake);
+    peer_sends(fake, silent, "\0\0\0\x20 half of it", 15);
+    fake_run(fake);
+    assert_int_equal(conn_next_alarm_ns(fake->conns), UINT64_MAX); /* nobody waits */
+    fake->now_ns = 600 * MS;
+    uint32_t other = fake_dial(fake);
+    peer_sends_frame(fake, other, "needs room");
+    fake_run(fake);
+    assert_int_equal(conn_next_alarm_ns(fake->conns), 1 + 1000 * MS);
+    fake_alarm(fake, 1000 * MS);
+    assert_false(fake->peers[silent].is_closed);
+    fake_alarm(fake, 1001 * MS);
+    assert_true(fake->peers[silent].is_closed);
+    expect_request(fake, 0, "needs room");
+    fake_end(fake);
+}
+
+static void who_goes_on_with_a_frame_is_not_closed_for_others(void **state)
+{
+    (void)state;
+    struct conn_config config = usual_config();
+    config.idle_ms = 0;
+    config.queued_bytes_max = 5;
+    struct fake *fake = given_listening(&config);
+    uint32_t slow = fake_dial(fake);
+    uint32_t other = fake_dial(fake);
+    peer_sends(fake, slow, "\0\0\0\x05", 4);
+    fake_run(fake);
+    peer_sends_frame(fake, other, "is patient");
+    fake_run(fake);
+    for (uint64_t i = 1; i <= 4; i++) {
+        fake->now_ns = i * 900 * MS;
+        peer_sends(fake, slow, ".", 1);
+        fake_run(fake);
+        fake_alarm(fake, i * 900 * MS + 50 * MS);
+        assert_false(fake->peers[slow].is_closed);
+    }
+    peer_sends(fake, slow, "!", 1);
+    fake_run(fake);
+    expect_request(fake, 0, "....!");
+    fake_end(fake);
+}
+
+static void an_opened_connection_is_told_before_anything_else_of_it(void **state)
+{
+    (void)state;
+    struct conn_config config = usual_config();
+    config.tells_opened = true;
+    struct fake *fake = given_listening(&config);
+    uint32_t peer = fake_dial(fake);
+    fake->is_busy = true;
+    fake_run(fake);
+    fake->peers[peer].is_reset = true;
+    fake_run(fake);
+    fake->is_busy = false;
+    fake_run(fake);
+    assert_int_equal(fake_count(fake, CONN_OUT_OPENED), 1);
+    assert_int_equal(fake_count(fake, CONN_OUT_GONE), 1);
+    const struct conn_out *opened = fake_out(fake, CONN_OUT_OPENED, 0);
+    const struct conn_out *gone = fake_out(fake, CONN_OUT_GONE, 0);
+    assert_true(opened < gone);
+    assert_int_equal(opened->conn.slot, gone->conn.slot);
+    assert_int_equal(opened->conn.generation, gone->conn.generation);
+    assert_memory_equal(opened->address.ip, gone->address.ip, 16);
+    fake_end(fake);
+}
+
 static void idle_connections_are_closed_and_busy_ones_are_not(void **state)
 {
     (void)state;
@@ -885,6 +1023,11 @@ int main(void)
         cmocka_unit_test(without_pages_receiving_waits_and_goes_on_when_they_return),
         cmocka_unit_test(answers_leave_one_by_one_when_there_is_no_page_to_gather_them),
         cmocka_unit_test(a_connection_that_waits_too_long_for_pages_is_closed),
+        cmocka_unit_test(frames_queue_up_to_the_limit_and_the_next_wait_in_turn),
+        cmocka_unit_test(a_frame_that_never_ends_counts_until_its_connection_is_gone),
+        cmocka_unit_test(silent_halves_of_frames_make_room_for_whole_ones),
+        cmocka_unit_test(who_goes_on_with_a_frame_is_not_closed_for_others),
+        cmocka_unit_test(an_opened_connection_is_told_before_anything_else_of_it),
         cmocka_unit_test(idle_connections_are_closed_and_busy_ones_are_not),
         cmocka_unit_test(a_peer_that_goes_leaves_its_requests_to_be_answered_in_vain),
         cmocka_unit_test(bytes_sent_before_the_end_are_still_cut),
