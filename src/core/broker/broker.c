@@ -498,6 +498,7 @@ enum base_rc broker_create(struct base_region region, const struct broker_config
     struct wait_config wait = {.parked_max = sizes.requests * fronts,
                                .watches_max = 4 * sizes.parts * fronts,
                                .is_check_slow = config->is_check_slow};
+    broker->blocks_bytes = rest.size_bytes;
     if (base_pages_create(rest, reserve_bytes, &broker->pages) != BASE_OK ||
         create_tables(broker, &arena, &sizes) != BASE_OK || create_conns(broker, &arena, &sizes) != BASE_OK ||
         wait_create(&arena, &wait, &broker->wait) != BASE_OK || create_image(broker, &arena) != BASE_OK ||

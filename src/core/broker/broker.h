@@ -27,9 +27,9 @@
 
 struct broker;
 
-#define BROKER_LISTENERS_MAX 4
-#define BROKER_SHARDS_MAX    64
-#define BROKER_PAIRS_MAX     512
+#define BROKER_LISTENERS_MAX      4
+#define BROKER_SHARDS_MAX         64
+#define BROKER_PAIRS_MAX          512
 #define BROKER_ADDRESS_LIMITS_MAX 64
 
 struct broker_listener {
@@ -69,10 +69,10 @@ struct broker_config {
     uint32_t connections_max;          /* of this shard */
     uint32_t in_flight_max;            /* of a connection */
     uint64_t idle_ms;                  /* connections.max.idle.ms */
-    int32_t address_connections_max;   /* of one address, on all shards: max.connections.per.ip; INT32_MAX: any number */
+    int32_t address_connections_max; /* of one address, on all shards: max.connections.per.ip; INT32_MAX: any number */
     const struct broker_address_limit *address_limits; /* max.connections.per.ip.overrides; borrowed */
     uint32_t address_limit_count;
-    uint64_t queued_bytes_max; /* of this shard: queued.max.request.bytes / shards; 0: as memory goes */
+    uint64_t queued_bytes_max;      /* of this shard: queued.max.request.bytes / shards; 0: as memory goes */
     uint32_t files_max;             /* of this shard: log segments and indexes open at once, weir.files.max / shards */
     uint32_t coordinator_groups;    /* weir.coordinator.groups */
     int32_t group_initial_delay_ms; /* group.initial.rebalance.delay.ms */

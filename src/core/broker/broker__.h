@@ -40,11 +40,23 @@ static inline uint32_t ring_room(const struct ring *ring) { return ring->size - 
 
 /* ---- the back --------------------------------------------------------------------------------------------------- */
 
+/* How a topic's batches are compressed: compression.type and its levels. */
+struct batch_form {
+    bool is_set; /* else as the producer sent them */
+    enum codec_kind kind;
+    int32_t level;
+};
+struct stored_batch {
+    struct base_slice bytes;
+    uint8_t *block; /* of the shard's pages, holds the bytes; NULL: they are the client's own */
+};
+
 /* What the back keeps of a log besides plog: the rules for what is produced to it. Indexed by plog_ref.slot. */
 struct back_log {
     struct base_part id;
     struct plog_ref ref; /* generation 0: none */
     struct rec_rules rules;
+    struct batch_form form;
 };
 
 /* Work of plog that somebody waits for. Its token in plog is its pool index + 1. */
@@ -62,6 +74,7 @@ enum back_op_kind {
 };
 struct back_op {
     enum back_op_kind kind;
+    uint8_t *block; /* of a batch that is not stored as it came; NULL: none */
     struct asker asker;
 };
 
@@ -284,6 +297,7 @@ struct broker {
     struct base_prng dice;
 
     struct base_pages *pages;
+    size_t blocks_bytes; /* of all of them */
     struct conns *conns;
     struct wait *wait;
     struct metadata *image;
@@ -404,6 +418,14 @@ enum base_rc addresses_create(struct broker *broker, struct base_arena *arena);
 void addresses_opened(struct broker *broker, const struct conn_out *item, struct port_out *out);
 void addresses_gone(struct broker *broker, const struct conn_out *item, struct port_out *out);
 void addresses_message(struct broker *broker, const struct port_message *message, struct port_out *out);
+
+/* broker__batch.c */
+struct rec_rules batch_rules(const struct broker *broker, const struct metadata_topic *topic);
+struct batch_form batch_form(const struct broker *broker, const struct metadata_topic *topic);
+/* As rec_validate, and what is to be stored. REC_NO_ROOM: not now. */
+MUST_USE
+enum rec_verdict batch_judge(struct broker *broker, const struct back_log *log, struct base_slice bytes,
+                             struct rec_facts *facts, struct stored_batch *stored);
 
 /* broker__back.c */
 void back_log_open(struct broker *broker, const struct metadata_topic *topic,

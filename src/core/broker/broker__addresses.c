@@ -21,7 +21,8 @@ bool addresses_are_limited(const struct broker_config *config)
 enum base_rc addresses_create(struct broker *broker, struct base_arena *arena)
 {
     if (!addresses_are_limited(&broker->config)) { return BASE_OK; }
-    uint64_t addresses_max = ((uint64_t)broker->config.connections_max + 1) * broker->config.shards; /* each from another */
+    uint64_t addresses_max =
+        ((uint64_t)broker->config.connections_max + 1) * broker->config.shards; /* each from another */
     if (addresses_max > UINT32_MAX / 2) { return BASE_FULL; }
     enum base_rc rc = base_pool_create(arena, sizeof(struct address), (uint32_t)addresses_max, &broker->addresses);
     return rc != BASE_OK ? rc : base_map_create(arena, (uint32_t)addresses_max, &broker->addresses_by_ip);

@@ -42,6 +42,7 @@ static struct plog_log_config config_of(const struct broker *broker, const struc
     return (struct plog_log_config){
         .segment_bytes = number_of(broker, topic, METADATA_SEGMENT_BYTES),
         .segment_ms = number_of(broker, topic, METADATA_SEGMENT_MS),
+        .segment_jitter_ms = number_of(broker, topic, METADATA_SEGMENT_JITTER_MS),
         .index_interval_bytes = (uint32_t)number_of(broker, topic, METADATA_INDEX_INTERVAL_BYTES),
         .index_bytes_max = (uint32_t)number_of(broker, topic, METADATA_SEGMENT_INDEX_BYTES),
         .retention_ms = is_deleting ? metadata_number(broker->image, topic, METADATA_RETENTION_MS) : -1,
@@ -50,27 +51,6 @@ static struct plog_log_config config_of(const struct broker *broker, const struc
         .is_page_cache = metadata_number(broker->image, topic, METADATA_WEIR_DURABILITY) == METADATA_PAGE_CACHE,
         .flush_messages = number_of(broker, topic, METADATA_FLUSH_MESSAGES),
         .flush_ms = number_of(broker, topic, METADATA_FLUSH_MS),
-    };
-}
-
-static struct rec_rules rules_of(const struct broker *broker, const struct metadata_topic *topic)
-{
-    const struct metadata *image = broker->image;
-    bool is_compacted = (metadata_number(image, topic, METADATA_CLEANUP_POLICY) & METADATA_CLEANUP_COMPACT) != 0;
-    int64_t after_max_ms = metadata_number(image, topic, METADATA_MESSAGE_TIMESTAMP_AFTER_MAX_MS);
-    int64_t before_max_ms = metadata_number(image, topic, METADATA_MESSAGE_TIMESTAMP_BEFORE_MAX_MS);
-    bool is_stamped = metadata_number(image, topic, METADATA_MESSAGE_TIMESTAMP_TYPE) == METADATA_LOG_APPEND_TIME;
-    /* Kafka's default of one hour into the future is a limit on records, so compressed ones would always have to be opened;
-     * their header's greatest timestamp says the same and is checked instead. */
-    bool is_opened = broker->config.validates_records || is_compacted;
-    return (struct rec_rules){
-        .batch_max_bytes = (size_t)number_of(broker, topic, METADATA_MAX_MESSAGE_BYTES),
-        .opened_max_bytes = broker->config.decompressed_bytes_max,
-        .open = is_opened ? REC_OPEN_COMPRESSED : REC_OPEN_NEVER,
-        .stamp = is_stamped ? REC_LOG_APPEND_TIME : REC_CREATE_TIME,
-        .is_key_needed = is_compacted,
-        .before_max_ms = before_max_ms,
-        .after_max_ms = after_max_ms,
     };
 }
 
@@ -85,7 +65,10 @@ void back_log_open(struct broker *broker, const struct metadata_topic *topic,
         log_words(out, PORT_ERROR, "no room for one more partition on this shard; it is not served", "");
         return;
     }
-    *log_at(broker, ref) = (struct back_log){.id = partition->id, .ref = ref, .rules = rules_of(broker, topic)};
+    *log_at(broker, ref) = (struct back_log){.id = partition->id,
+                                             .ref = ref,
+                                             .rules = batch_rules(broker, topic),
+                                             .form = batch_form(broker, topic)};
 }
 
 void back_topic_configure(struct broker *broker, const struct metadata_topic *topic)
@@ -95,7 +78,8 @@ void back_topic_configure(struct broker *broker, const struct metadata_topic *to
         struct back_log *log = log_of(broker, (struct base_part){.topic = topic->id, .index = (int32_t)i});
         if (log == NULL) { continue; }
         plog_configure(broker->plog, log->ref, &config);
-        log->rules = rules_of(broker, topic);
+        log->rules = batch_rules(broker, topic);
+        log->form = batch_form(broker, topic);
     }
 }
 
@@ -193,23 +177,9 @@ uint32_t back_take_op(struct broker *broker, enum back_op_kind kind, struct aske
     return index;
 }
 
-static enum rec_verdict judge(struct broker *broker, struct back_log *log, struct base_slice bytes,
-                              struct rec_facts *facts)
+static void give_block(struct broker *broker, uint8_t *block)
 {
-    struct rec_rules rules = log->rules;
-    rules.now_ms = broker->wall_ms;
-    if (rules.open == REC_OPEN_NEVER) { return rec_validate(bytes, &rules, NULL, facts); }
-    struct rec_batch batch;
-    enum rec_verdict verdict = rec_batch_view(bytes, &batch);
-    if (verdict != REC_OK) { return rec_validate(bytes, &rules, NULL, facts); }
-    size_t scratch_bytes = rec_open_bytes(&batch, rules.opened_max_bytes) + 64;
-    uint8_t *block = base_pages_take(broker->pages, BASE_CLIENTS, scratch_bytes);
-    if (block == NULL) { return REC_NO_ROOM; }
-    struct base_arena scratch;
-    base_arena_init(&scratch, block, scratch_bytes);
-    verdict = rec_validate(bytes, &rules, &scratch, facts);
-    base_pages_give(broker->pages, block);
-    return verdict;
+    if (block != NULL) { base_pages_give(broker->pages, block); }
 }
 
 static void on_append(struct broker *broker, const struct port_message *message, struct port_out *out)
@@ -225,8 +195,15 @@ static void on_append(struct broker *broker, const struct port_message *message,
         return;
     }
     struct rec_facts facts = {.bad_record_index = -1};
-    enum rec_verdict verdict = judge(broker, log, base_slice_of(message->lent, (size_t)message->lent_bytes), &facts);
+    struct stored_batch stored;
+    enum rec_verdict verdict =
+        batch_judge(broker, log, base_slice_of(message->lent, (size_t)message->lent_bytes), &facts, &stored);
+    if (verdict == REC_NO_ROOM) { /* another time; nothing of it is in the log */
+        answer_append(broker, asker, KAFKA_ERROR_NOT_LEADER_OR_FOLLOWER, REC_OK, -1, NULL, out);
+        return;
+    }
     if (verdict == REC_OK && rec_is_transactional(&facts.batch)) {
+        give_block(broker, stored.block);
         answer_append(broker, asker, KAFKA_ERROR_INVALID_TXN_STATE, REC_OK, -1, NULL, out);
         return;
     }
@@ -236,20 +213,22 @@ static void on_append(struct broker *broker, const struct port_message *message,
     }
     if (log->rules.stamp == REC_CREATE_TIME && facts.max_timestamp_offset_delta >= 0) {
         /* The records were read: a greatest timestamp that the client got wrong would mislead the time index. */
-        rec_stamp(message->lent, REC_CREATE_TIME, facts.max_timestamp_ms);
+        rec_stamp(unconst(stored.bytes.at), REC_CREATE_TIME, facts.max_timestamp_ms);
     }
     struct plog_view view;
     plog_view(broker->plog, log->ref, &view);
     uint32_t op = back_take_op(broker, BACK_APPEND, asker);
+    if (op != BASE_POOL_NONE) { ((struct back_op *)base_pool_at(&broker->back_ops, op))->block = stored.block; }
     struct plog_append append = {.token = (uint64_t)op + 1,
-                                 .batches = message->lent,
-                                 .size_bytes = (uint32_t)message->lent_bytes,
+                                 .batches = unconst(stored.bytes.at),
+                                 .size_bytes = (uint32_t)stored.bytes.size_bytes,
                                  .leader_epoch = view.leader_epoch,
                                  .is_log_append_time = log->rules.stamp == REC_LOG_APPEND_TIME,
                                  .wants_written = message->words[5] != 0};
     if (op == BASE_POOL_NONE || plog_append(broker->plog, log->ref, &append, out) != BASE_OK) {
         if (op != BASE_POOL_NONE) { base_pool_give(&broker->back_ops, op); }
         /* Retriable, and nothing of it is in the log. */
+        give_block(broker, stored.block);
         answer_append(broker, asker, KAFKA_ERROR_NOT_LEADER_OR_FOLLOWER, REC_OK, -1, NULL, out);
     }
 }
@@ -462,6 +441,7 @@ static void on_op_done(struct broker *broker, const struct plog_out *item, struc
     struct plog_view view;
     switch (op.kind) {
     case BACK_APPEND:
+        give_block(broker, op.block);
         if (error_of(item->result) != KAFKA_ERROR_NONE) {
             refuse_append(broker, op.asker, error_of(item->result), REC_OK, -1, item->ref, out);
         } else {

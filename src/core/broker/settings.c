@@ -709,11 +709,11 @@ static enum base_rc apply_address_limits(const struct settings_list *list, struc
         while (colon > 0 && word.at[colon - 1] != ':') { colon -= 1; }
         struct port_address address;
         int64_t limit = -1;
-        if (colon == 0 ||
-            port_address_from_text(trimmed(base_slice_of(word.at, colon - 1)), &address) != BASE_OK ||
+        if (colon == 0 || port_address_from_text(trimmed(base_slice_of(word.at, colon - 1)), &address) != BASE_OK ||
             base_text_parse_i64(trimmed(base_slice_of(word.at + colon, word.size_bytes - colon)), &limit) != BASE_OK ||
             limit < 0 || limit > INT32_MAX) {
-            return complain(why, word, "of max.connections.per.ip.overrides is not ADDRESS:COUNT, the address in numbers");
+            return complain(why, word,
+                            "of max.connections.per.ip.overrides is not ADDRESS:COUNT, the address in numbers");
         }
         if (settings->broker.address_limit_count == BROKER_ADDRESS_LIMITS_MAX) {
             return complain(why, word, "of max.connections.per.ip.overrides is one too many: there may be 64");

@@ -8,7 +8,7 @@
 
 #define ACCEPT_RETRY_NS    ((uint64_t)100 * 1000 * 1000) /* after a failed accept: out of descriptors, most likely */
 #define PAGES_WAIT_NS      ((uint64_t)30 * 1000 * 1000 * 1000)
-#define ALARM_HALVES_MAX 4 /* a few at a time: the memory of one may be enough */
+#define ALARM_HALVES_MAX   4 /* a few at a time: the memory of one may be enough */
 #define ALARM_CLOSES_MAX   8
 #define STOP_SLOTS_A_POLL  64
 #define STOP_CLOSES_A_POLL 8
@@ -537,8 +537,9 @@ void conn_view(const struct conns *conns, struct conn_view *view_out)
 bool conn_is_quiet(const struct conns *conns)
 {
     return conns->requests.taken_count == 0 && conns->blocks == 0 && conns->sent_first == 0 &&
-           conns->queued_bytes == 0 && base_list_is_empty(&conns->fresh) && base_list_is_empty(&conns->gone) && base_list_is_empty(&conns->to_parse) &&
-           base_list_is_empty(&conns->for_pages) && base_list_is_empty(&conns->for_requests);
+           conns->queued_bytes == 0 && base_list_is_empty(&conns->fresh) && base_list_is_empty(&conns->gone) &&
+           base_list_is_empty(&conns->to_parse) && base_list_is_empty(&conns->for_pages) &&
+           base_list_is_empty(&conns->for_requests);
 }
 
 static bool is_conn_sound(const struct conns *conns, const struct conn__conn *conn)

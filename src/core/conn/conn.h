@@ -51,8 +51,9 @@ struct conn_config {
     uint32_t block_bytes;         /* of a receive block for small frames: 16 KiB */
     uint32_t trust_bytes; /* a longer frame gets its block as its bytes come, doubling; up to this one at once: 2 MiB */
     uint64_t idle_ms;     /* connections.max.idle.ms; 0: never */
-    uint64_t queued_bytes_max; /* while frames not yet released hold so many, no other is admitted; 0: no limit but memory */
-    bool tells_opened;         /* CONN_OUT_OPENED is wanted */
+    uint64_t
+        queued_bytes_max; /* while frames not yet released hold so many, no other is admitted; 0: no limit but memory */
+    bool tells_opened;    /* CONN_OUT_OPENED is wanted */
     bool is_check_slow;
 };
 

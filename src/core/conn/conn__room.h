@@ -52,7 +52,7 @@ struct conn__conn {
     uint32_t start;   /* of what is in the block but not cut yet */
     uint32_t end;
     uint32_t admitted_bytes; /* of the frame at `start`, once it counts in queued_bytes; 0: not yet */
-    uint32_t first; /* requests in order of arrival, not yet sending: index + 1 */
+    uint32_t first;          /* requests in order of arrival, not yet sending: index + 1 */
     uint32_t last;
     uint32_t in_flight; /* those, and the ones being sent */
     uint32_t generation;
@@ -119,7 +119,7 @@ struct conns {
     struct base_list gone;
     struct base_list fresh;
     struct base_list halves; /* by fill_ns */
-    uint32_t sent_first; /* requests whose end is to be told: index + 1 */
+    uint32_t sent_first;     /* requests whose end is to be told: index + 1 */
     uint32_t sent_last;
     uint32_t effects_outstanding;
     uint32_t blocks;

@@ -9,8 +9,8 @@
  */
 #include "conn/conn__room.h"
 
-#define HEAD_BYTES ((uint32_t)sizeof(struct conn__block))
-#define SIZE_BYTES 4u /* the length before a frame */
+#define HEAD_BYTES  ((uint32_t)sizeof(struct conn__block))
+#define SIZE_BYTES  4u  /* the length before a frame */
 #define TRUST_SHARE 64u /* of what is free, so much is given for a mere claim */
 
 static uint8_t *bytes_of(struct conn__block *block) { return (uint8_t *)block + HEAD_BYTES; }
@@ -294,7 +294,8 @@ bool conn__receive_some(struct conns *conns, uint64_t now_ns, struct port_out *o
     if (link != NULL) {
         CHECK(!has_request || base_list_is_empty(&conns->for_requests)); /* those in line have been before */
         bool has_pages = base_list_is_empty(&conns->for_pages);
-        *is_item_out = cut(conns, BASE_ITEM(link, struct conn__conn, line), has_request, has_pages, now_ns, out, item_out);
+        *is_item_out =
+            cut(conns, BASE_ITEM(link, struct conn__conn, line), has_request, has_pages, now_ns, out, item_out);
         return true;
     }
     link = base_list_first(&conns->for_pages);

@@ -81,6 +81,8 @@ struct plog_log_config {    /* of one log; may change at run time (plog_configur
     uint64_t segment_bytes; /* Kafka segment.bytes */
     uint64_t
         segment_ms; /* segment.ms: by the first record's timestamp, or by wall time of creation where there is none */
+    uint64_t
+        segment_jitter_ms; /* segment.jitter.ms: each segment rolls so much earlier at most, one more than the other */
     uint32_t index_interval_bytes;
     uint32_t index_bytes_max; /* segment.index.bytes: a full index rolls */
     int64_t retention_ms;     /* -1: for ever */

@@ -201,6 +201,14 @@ static void assign(const struct plog *plog, struct plog__append *append, int64_t
 
 /* ---- rolling ---- */
 
+/* Logs that began together do not roll together. The same for a segment whenever it is asked. */
+static uint64_t jitter_ms(const struct plog__log *log, const struct plog__segment *segment)
+{
+    uint64_t most_ms = base_min_u64(log->config.segment_jitter_ms, log->config.segment_ms);
+    if (most_ms == 0) { return 0; }
+    return base_hash_u64(base_part_hash(log->id) ^ base_hash_u64((uint64_t)segment->base)) % most_ms;
+}
+
 bool plog__should_roll(const struct plog *plog, const struct plog__log *log, const struct plog__segment *segment,
                        uint64_t size_bytes, int64_t offset_last, int64_t timestamp_ms)
 {
@@ -218,7 +226,7 @@ bool plog__should_roll(const struct plog *plog, const struct plog__log *log, con
     /* Kafka: by the distance of timestamps, by the age of the file where there is none. */
     int64_t waited_ms = segment->timestamp_first >= 0 ? timestamp_ms - segment->timestamp_first
                                                       : plog__age_ms(plog->wall_ms, segment->created_wall_ms);
-    return waited_ms > 0 && (uint64_t)waited_ms > log->config.segment_ms;
+    return waited_ms > 0 && (uint64_t)waited_ms > log->config.segment_ms - jitter_ms(log, segment);
 }
 
 /* ---- a round ---- */

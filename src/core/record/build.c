@@ -193,6 +193,36 @@ enum codec_rc rec_build_end_compressed(struct rec_build *build, enum codec_kind 
     return CODEC_OK;
 }
 
+size_t rec_recode_bytes_max(enum codec_kind kind, size_t records_bytes)
+{
+    return REC_HEADER_BYTES + (kind == CODEC_NONE ? records_bytes : codec_compress_bound_bytes(kind, records_bytes));
+}
+
+enum codec_rc rec_recode(const struct rec_batch *batch, struct base_slice records, enum codec_kind kind, int32_t level,
+                         struct codec_scratch scratch, void *out, size_t out_max_bytes, struct base_slice *batch_out)
+{
+    if (out_max_bytes < REC_HEADER_BYTES) { return CODEC_TOO_LARGE; }
+    uint8_t *at = out;
+    size_t room_bytes = base_min_size(out_max_bytes, BATCH_BYTES_MAX) - REC_HEADER_BYTES;
+    size_t packed_bytes = records.size_bytes;
+    if (kind == CODEC_NONE) {
+        if (packed_bytes > room_bytes) { return CODEC_TOO_LARGE; }
+        memcpy(at + REC_HEADER_BYTES, records.at, packed_bytes);
+    } else {
+        enum codec_rc rc =
+            codec_compress(kind, level, records, scratch, at + REC_HEADER_BYTES, room_bytes, &packed_bytes);
+        if (rc != CODEC_OK) { return rc; }
+    }
+    size_t size_bytes = REC_HEADER_BYTES + packed_bytes;
+    memcpy(at, batch->at, REC_HEADER_BYTES);
+    uint32_t attributes = (batch->attributes & ~(uint32_t)REC_ATTRIBUTE_CODEC_MASK) | (uint32_t)kind;
+    base_put_u32(at + REC_LENGTH_AT, (uint32_t)(size_bytes - REC_LENGTH_PREFIX_BYTES));
+    base_put_u16(at + REC_ATTRIBUTES_AT, (uint16_t)attributes);
+    base_put_u32(at + REC_CRC_AT, codec_crc32c(0, at + REC_ATTRIBUTES_AT, size_bytes - REC_ATTRIBUTES_AT));
+    *batch_out = base_slice_of(at, size_bytes);
+    return CODEC_OK;
+}
+
 /* ---- control records ---- */
 
 void rec_control_key(enum rec_control control, uint8_t key_out[REC_CONTROL_KEY_BYTES])

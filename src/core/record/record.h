@@ -157,6 +157,7 @@ struct rec_rules {
     enum rec_open open;      /* NEVER: compressed batches are judged by their header */
     enum rec_stamp stamp;
     bool is_key_needed;    /* a compacted topic; compressed batches: only when opened */
+    bool keeps_records;    /* where they are opened and good, they stay in the scratch: rec_facts.records */
     bool is_zstd_refused;  /* Produce before version 7 */
     int64_t now_ms;        /* wall time */
     int64_t before_max_ms; /* message.timestamp.before.max.ms; INT64_MAX: no limit */
@@ -169,11 +170,13 @@ struct rec_facts {
     int32_t max_timestamp_offset_delta; /* the first record that has it; -1: the records were not read */
     int32_t bad_record_index;           /* the first record at fault; -1: none, or the fault is the batch's */
     size_t opened_bytes;                /* of the records, uncompressed; 0: not opened */
+    struct base_slice records; /* uncompressed: in the batch, or in the scratch with keeps_records; else empty */
 };
 
 /* Judges the records field of a produce request as Kafka's LogValidator does: exactly one batch, crc, offsets, sequence, no
  * control records, every record of an uncompressed batch (and of a compressed one when rules say so), timestamps, keys.
- * A transactional flag is not judged. `scratch` is used for opening only and is given back; may be NULL with REC_OPEN_NEVER.
+ * A transactional flag is not judged. `scratch` is used for opening only and is given back unless rules->keeps_records; may be
+ * NULL with REC_OPEN_NEVER.
  * facts_out is set on every verdict as far as the check came (facts_out->batch only when the header was good). */
 MUST_USE
 enum rec_verdict rec_validate(struct base_slice bytes, const struct rec_rules *rules, struct base_arena *scratch,
@@ -304,6 +307,14 @@ MUST_USE
 enum codec_rc rec_build_end_compressed(struct rec_build *build, enum codec_kind kind, int32_t level,
                                        struct codec_scratch scratch, void *out, size_t out_max_bytes,
                                        struct base_slice *batch_out);
+/* The most that rec_recode writes for so many bytes of records. */
+size_t rec_recode_bytes_max(enum codec_kind kind, size_t records_bytes);
+/* Writes `batch`, whose uncompressed records are given, with its records compressed another way: nothing else of it changes but
+ * length and crc (a topic's compression.type).
+ * Fails   CODEC_TOO_LARGE: `out` is too small, or the batch would pass INT32_MAX; CODEC_SCRATCH. */
+MUST_USE
+enum codec_rc rec_recode(const struct rec_batch *batch, struct base_slice records, enum codec_kind kind, int32_t level,
+                         struct codec_scratch scratch, void *out, size_t out_max_bytes, struct base_slice *batch_out);
 static inline size_t rec_build_records_bytes(const struct rec_build *build)
 {
     return build->used_bytes - REC_HEADER_BYTES;

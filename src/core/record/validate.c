@@ -131,7 +131,11 @@ static enum rec_verdict open_and_judge(const struct rec_rules *rules, struct bas
     if (verdict != REC_OK) { return verdict; }
     facts->opened_bytes = records.size_bytes;
     verdict = judge_records(records, rules, facts);
-    base_arena_reset(scratch, mark);
+    if (verdict == REC_OK && rules->keeps_records) {
+        facts->records = records;
+    } else {
+        base_arena_reset(scratch, mark);
+    }
     return verdict;
 }
 
@@ -152,6 +156,7 @@ enum rec_verdict rec_validate(struct base_slice bytes, const struct rec_rules *r
     facts_out->max_timestamp_ms = batch->max_timestamp_ms;
     if (!rec_is_compressed(batch)) {
         struct base_slice records = base_slice_of(batch->at + REC_HEADER_BYTES, batch->size_bytes - REC_HEADER_BYTES);
+        facts_out->records = records;
         return judge_records(records, rules, facts_out);
     }
     if (rules->open == REC_OPEN_COMPRESSED) { return open_and_judge(rules, scratch, facts_out); }

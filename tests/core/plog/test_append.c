@@ -357,6 +357,33 @@ static void segments_roll_by_time_and_by_a_full_index(void **state)
     world_free(world);
 }
 
+static void segments_of_logs_with_jitter_roll_early_and_each_at_its_own_time(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    world->log_config.segment_ms = 1000;
+    world->log_config.segment_jitter_ms = 800;
+    int64_t bases[2][40];
+    uint32_t counts[2] = {0, 0};
+    for (int p = 0; p < 2; p++) {
+        struct plog_ref ref = world_log(world, p, "topic", 0);
+        uint32_t before = 0;
+        for (int64_t i = 0; i < 40; i++) {
+            (void)world_append(world, ref, (struct batch_ask){.value_bytes = 10, .timestamp = 5000 + i * 100});
+            world_run(world);
+            uint32_t now = world_view(world, ref).segment_count;
+            if (now != before) { bases[p][counts[p]++] = i; }
+            before = now;
+        }
+        assert_true(counts[p] > 4); /* without: at 0, 11, 22 and 33 */
+        for (uint32_t i = 1; i < counts[p]; i++) {
+            assert_in_range(bases[p][i] - bases[p][i - 1], 3, 11); /* 200 to 1000 ms have to pass */
+        }
+    }
+    assert_true(counts[0] != counts[1] || memcmp(bases[0], bases[1], counts[0] * sizeof bases[0][0]) != 0);
+    world_free(world);
+}
+
 static void log_append_time_is_the_turns_wall_time(void **state)
 {
     (void)state;
@@ -555,6 +582,7 @@ int main(void)
         cmocka_unit_test(a_failed_journal_fails_all_that_is_in_flight),
         cmocka_unit_test(segments_roll_by_size_and_read_as_one),
         cmocka_unit_test(segments_roll_by_time_and_by_a_full_index),
+        cmocka_unit_test(segments_of_logs_with_jitter_roll_early_and_each_at_its_own_time),
         cmocka_unit_test(log_append_time_is_the_turns_wall_time),
         cmocka_unit_test(page_cache_logs_are_visible_when_written),
         cmocka_unit_test(logs_with_segments_keep_their_durability_whatever_is_configured),

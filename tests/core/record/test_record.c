@@ -970,6 +970,102 @@ static void a_bomb_is_refused_in_bounded_memory(void **state)
     free(room.at);
 }
 
+/* ---- another compression ---- */
+
+static struct base_slice recoded(struct base_slice batch_bytes, enum codec_kind kind, struct bytes out)
+{
+    struct base_arena arena = given_scratch(2 << 20);
+    struct rec_batch batch = view(batch_bytes);
+    struct base_slice records;
+    assert_int_equal(rec_open(&batch, 1 << 20, &arena, &records), REC_OK);
+    struct codec_scratch scratch = {.size_bytes =
+                                        codec_compress_scratch_bytes(kind, CODEC_LEVEL_DEFAULT, records.size_bytes)};
+    scratch.at = scratch.size_bytes == 0 ? NULL : aligned_alloc(16, (scratch.size_bytes + 31) / 16 * 16);
+    assert_true(rec_recode_bytes_max(kind, records.size_bytes) <= out.size_bytes);
+    struct base_slice result;
+    assert_int_equal(rec_recode(&batch, records, kind, CODEC_LEVEL_DEFAULT, scratch, out.at, out.size_bytes, &result),
+                     CODEC_OK);
+    free(scratch.at);
+    return result;
+}
+
+static void a_batch_keeps_all_but_its_compression_when_that_changes(void **state)
+{
+    (void)state;
+    struct bytes room = given_room(64 << 10);
+    struct bytes one = given_room(64 << 10);
+    struct bytes two = given_room(64 << 10);
+    struct rec_build_config config = rec_build_plain();
+    config.producer_id = 77;
+    config.producer_epoch = 3;
+    config.base_sequence = 12;
+    config.leader_epoch = 5;
+    config.base_offset = 1000;
+    for (enum codec_kind from = CODEC_NONE; from <= CODEC_ZSTD; from++) {
+        for (enum codec_kind to = CODEC_NONE; to <= CODEC_ZSTD; to++) {
+            struct rec_build build;
+            assert_int_equal(rec_build_init(&build, room.at, room.size_bytes, config), BASE_OK);
+            for (int i = 0; i < 300; i++) { add(&build, 5000 + i, text("a key"), text("the value, again")); }
+            struct base_slice plain = rec_build_end(&build);
+            struct rec_batch before = view(recoded(plain, from, one));
+            struct rec_batch after = view(recoded(base_slice_of(before.at, before.size_bytes), to, two));
+            assert_int_equal(rec_codec_number(&before), from);
+            assert_int_equal(rec_codec_number(&after), to);
+            assert_true(to == CODEC_NONE || after.size_bytes < plain.size_bytes / 4);
+            struct base_slice back = recoded(base_slice_of(after.at, after.size_bytes), CODEC_NONE, one);
+            assert_true(base_slice_equal(back, plain)); /* every byte, the crc among them */
+        }
+    }
+    free(two.at);
+    free(one.at);
+    free(room.at);
+}
+
+static void too_little_room_for_another_compression_is_said(void **state)
+{
+    (void)state;
+    struct bytes room = given_room(4 << 10);
+    struct bytes out = given_room(4 << 10);
+    struct rec_build build;
+    assert_int_equal(rec_build_init(&build, room.at, room.size_bytes, rec_build_plain()), BASE_OK);
+    add(&build, 1, text("a key"), text("a value"));
+    struct rec_batch batch = view(rec_build_end(&build));
+    struct base_slice records = base_slice_of(batch.at + REC_HEADER_BYTES, batch.size_bytes - REC_HEADER_BYTES);
+    struct base_slice result;
+    for (size_t bytes = 0; bytes < batch.size_bytes; bytes++) {
+        assert_int_equal(rec_recode(&batch, records, CODEC_NONE, 0, (struct codec_scratch){0}, out.at, bytes, &result),
+                         CODEC_TOO_LARGE);
+    }
+    assert_int_equal(rec_recode(&batch, records, CODEC_NONE, 0, (struct codec_scratch){0}, out.at, batch.size_bytes,
+                                &result),
+                     CODEC_OK);
+    free(out.at);
+    free(room.at);
+}
+
+static void records_that_are_to_be_kept_stay_in_the_scratch(void **state)
+{
+    (void)state;
+    struct bytes room = given_room(4 << 10);
+    struct bytes out = given_room(4 << 10);
+    struct rec_build build;
+    assert_int_equal(rec_build_init(&build, room.at, room.size_bytes, rec_build_plain()), BASE_OK);
+    add(&build, 1, text("a key"), text("a value"));
+    struct base_slice plain = rec_build_end(&build);
+    struct base_slice packed = recoded(plain, CODEC_LZ4, out);
+    struct rec_rules rules = given_rules();
+    rules.keeps_records = true;
+    struct rec_facts facts;
+    struct base_arena arena = given_scratch(2 << 20);
+    assert_int_equal(rec_validate(packed, &rules, &arena, &facts), REC_OK);
+    assert_true(base_slice_equal(facts.records,
+                                 base_slice_of(plain.at + REC_HEADER_BYTES, plain.size_bytes - REC_HEADER_BYTES)));
+    assert_int_equal(rec_validate(plain, &rules, &arena, &facts), REC_OK);
+    assert_ptr_equal(facts.records.at, plain.at + REC_HEADER_BYTES);
+    free(out.at);
+    free(room.at);
+}
+
 /* ---- varints ---- */
 
 static void varints_are_those_of_the_format(void **state)
@@ -1045,6 +1141,9 @@ int main(void)
         cmocka_unit_test(limits_of_size_are_kept),
         cmocka_unit_test(opening_with_too_little_memory_is_no_room),
         cmocka_unit_test(a_bomb_is_refused_in_bounded_memory),
+        cmocka_unit_test(a_batch_keeps_all_but_its_compression_when_that_changes),
+        cmocka_unit_test(too_little_room_for_another_compression_is_said),
+        cmocka_unit_test(records_that_are_to_be_kept_stay_in_the_scratch),
         cmocka_unit_test(varints_are_those_of_the_format),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
