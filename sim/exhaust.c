@@ -234,6 +234,17 @@ static bool print_workload(const struct exhaust *exhaust)
     return is_met;
 }
 
+/* False: of the workload's effects none is an N-th one. */
+static bool has_cut(const struct exhaust *exhaust)
+{
+    if (exhaust->is_only || exhaust->states > 0 || exhaust->failed > 0) { return true; }
+    (void)fprintf(stderr,
+                  "error: --every %" PRIu32 " leaves the workload %s without a cut: it has %" PRIu64 " effects\n",
+                  exhaust->config->every, exhaust__workloads[exhaust->workload].name,
+                  exhaust->effects); /* the exit code says it too */
+    return false;
+}
+
 /* "NAME" or "NAME:EFFECT:CHOICE". False: not understood. */
 static bool read_only(struct exhaust *exhaust, const char *text, uint32_t *workload_out)
 {
@@ -272,14 +283,15 @@ int exhaust_run(const struct exhaust_config *config, const struct run_config *ru
         mmap(NULL, EXHAUST_JOBS_MAX * sizeof *exhaust.slots, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(exhaust.slots != MAP_FAILED);
     uint64_t states = 0, failed = 0, events = 0;
-    bool is_met = true;
+    bool is_met = true, is_cut = true;
     for (uint32_t i = 0; i < exhaust__workload_count; i++) {
         if (only != UINT32_MAX && i != only) { continue; }
         exhaust.workload = i;
         exhaust.effects = exhaust.states = exhaust.failed = exhaust.events = 0;
         memset(exhaust.branches, 0, sizeof exhaust.branches);
         for (exhaust.seed = config->first; exhaust.seed <= config->last; exhaust.seed++) { run_workload(&exhaust); }
-        if (!exhaust.is_only) { is_met = print_workload(&exhaust) && is_met; }
+        is_cut = has_cut(&exhaust) && is_cut;
+        if (!exhaust.is_only && exhaust.states > 0) { is_met = print_workload(&exhaust) && is_met; }
         states += exhaust.states;
         failed += exhaust.failed;
         events += exhaust.events;
@@ -288,5 +300,7 @@ int exhaust_run(const struct exhaust_config *config, const struct run_config *ru
         printf("states=%" PRIu64 " failed=%" PRIu64 " events=%" PRIu64 "\n", states, failed, events);
     }
     CHECK(munmap(exhaust.slots, EXHAUST_JOBS_MAX * sizeof *exhaust.slots) == 0);
-    return failed == 0 && is_met ? 0 : 1;
+    if (failed > 0) { return 1; }
+    if (!is_cut) { return 2; }
+    return is_met ? 0 : 1;
 }

@@ -23,6 +23,7 @@ BAD = [  # the arguments; what the error must name
     (["--seed", "3", "--jobs", "0"], "--jobs 0"),
     (["--seed", "3", "--trace", "/no/such/folder/t"], "/no/such/folder/t"),
     (["--seeds", "1..2", "--until", "9"], "--until"),
+    (["--exhaust", "--seed", "1", "--only", "first", "--every", "1000000"], "--every 1000000 leaves the workload first without a cut"),
     ([], "--seed"),
 ]
 
