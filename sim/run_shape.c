@@ -109,7 +109,7 @@ void run__shape_draw(struct run *run, struct world_knobs *knobs)
     shape->producers = draw(run, 3, 5);
     shape->consumers = draw(run, 1, 3);
     shape->rudes = draw(run, 0, 1);
-    shape->records = draw(run, 900, 1300);
+    shape->records = draw(run, 1000, 1400);
     shape->value_bytes_max = base_prng_chance(&run->prng, 1, 2) ? 3000 : draw(run, 6000, 20000);
     shape->pause_max_ms = draw(run, 50, 200);
     shape->crashes = draw(run, 3, 6);
