@@ -47,7 +47,7 @@ static struct history_op op_of(const struct actor *actor, enum history_kind kind
  * INDEX_STRIDE bytes of records, and room for an entry of the larger of the two, which takes 12. */
 #define INDEX_INTERVAL 1024
 #define INDEX_STRIDE   2560
-#define CONFIGS_MAX    6
+#define CONFIGS_MAX    8
 struct topic_configs {
     struct kafka_create_topics_request_creatable_topic_config items[CONFIGS_MAX];
     int32_t count;
@@ -78,6 +78,8 @@ static void configure(struct topic_configs *configs, const struct actor_topic *t
     if (topic->retention_ms > 0) { add_number(configs, "retention.ms", topic->retention_ms); }
     if (actor_topic_is_trimmed(topic)) { add_number(configs, "file.delete.delay.ms", 300); }
     if (topic->segment_bytes == 0) { return; }
+    if (topic->segment_bytes / 1024 % 3 == 0) { add_config(configs, "preallocate", "true"); }
+    if (topic->segment_bytes / 1024 % 4 == 0) { add_config(configs, "compression.type", "lz4"); }
     add_number(configs, "index.interval.bytes", INDEX_INTERVAL);
     add_number(configs, "segment.index.bytes", (topic->segment_bytes / INDEX_STRIDE + 2) % 100000u * 12u);
 }

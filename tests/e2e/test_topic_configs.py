@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a topic's configs do to what is produced to it: compression.type with its levels, seen in the bytes that are fetched."""
 
+import os
 import random
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import time
 
 import harness
 import wire
-from harness import SEED, Broker, check, equal
+from harness import SEED, Broker, check, equal, until
 from wire import Conn, batch
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -109,6 +110,22 @@ def test_an_old_record_inside_a_compressed_batch_is_seen():
             # The base timestamp is that of the first record, and the others count from it; the header's greatest stays.
             old = wire.patched(packed, 27, "q", now - 3600 * 1000)
             equal(conn.produce("young", {0: old})[("young", 0)][0], INVALID_TIMESTAMP, "records of an hour ago")
+
+
+def test_a_preallocated_segment_has_its_disk_at_once_and_gives_the_rest_back():
+    with Broker(1, name="preallocate") as broker:
+        with Conn(broker.host, broker.port) as conn:
+            configs = {"preallocate": "true", "segment.bytes": str(4 << 20), "max.message.bytes": str(2 << 20)}
+            equal(conn.create_topic("t", configs=configs)[0], 0, "create")
+            big = batch([b"x" * (1 << 20)] )
+            equal(conn.produce("t", {0: big})[("t", 0)][0], 0, "produce")
+            first = os.path.join(broker.data, "t-0", "00000000000000000000.log")
+            check(os.stat(first).st_size < 2 << 20, "the file is as long as what is in it")
+            check(os.stat(first).st_blocks * 512 >= 4 << 20, "and has the disk of a whole segment")
+            for _ in range(3):
+                equal(conn.produce("t", {0: big})[("t", 0)][0], 0, "produce")
+            until(lambda: os.path.exists(os.path.join(broker.data, "t-0", "00000000000000000003.log")), 10, "the next segment")
+            until(lambda: os.stat(first).st_blocks * 512 < 3.5 * (1 << 20), 10, "a sealed one has what it needs")
 
 
 def test_what_is_too_large_once_it_is_stored_is_refused():

@@ -48,6 +48,7 @@ static struct plog_log_config config_of(const struct broker *broker, const struc
         .retention_ms = is_deleting ? metadata_number(broker->image, topic, METADATA_RETENTION_MS) : -1,
         .retention_bytes = is_deleting ? metadata_number(broker->image, topic, METADATA_RETENTION_BYTES) : -1,
         .delete_delay_ms = number_of(broker, topic, METADATA_FILE_DELETE_DELAY_MS),
+        .is_preallocated = metadata_number(broker->image, topic, METADATA_PREALLOCATE) != 0,
         .is_page_cache = metadata_number(broker->image, topic, METADATA_WEIR_DURABILITY) == METADATA_PAGE_CACHE,
         .flush_messages = number_of(broker, topic, METADATA_FLUSH_MESSAGES),
         .flush_ms = number_of(broker, topic, METADATA_FLUSH_MS),

@@ -88,6 +88,7 @@ struct plog_log_config {    /* of one log; may change at run time (plog_configur
     int64_t retention_ms;     /* -1: for ever */
     int64_t retention_bytes;  /* -1: no limit */
     uint64_t delete_delay_ms; /* file.delete.delay.ms */
+    bool is_preallocated;     /* preallocate: a new segment's file has segment_bytes of disk at once */
     bool is_page_cache;       /* weir.durability; a log that has segments keeps what it had */
     uint64_t flush_messages;  /* page-cache topics: flush.messages, flush.ms; UINT64_MAX: never */
     uint64_t flush_ms;

@@ -154,6 +154,7 @@ struct plog__segment {
     bool is_index_dirty; /* written since their last sync */
     bool is_sync_wanted;
     bool is_sync_in_flight;
+    bool has_reserve;     /* its file may have more disk than it has bytes: given back when it is sealed */
     uint64_t damage_from; /* [from, to) does not hold what was written; from == to: none */
     uint64_t damage_to;
     uint64_t dead_at_ns; /* doomed: when its files may go */
@@ -260,6 +261,7 @@ enum plog__asked {
     PLOG__ASKED_NAME,   /* SYNC_DIR of the log's directory */
     PLOG__ASKED_PARENT, /* ... and of the disk's */
     PLOG__ASKED_CUT,
+    PLOG__ASKED_RESERVE, /* the disk of a whole segment */
     PLOG__ASKED_WRITE,
     PLOG__ASKED_UNDO,
     PLOG__ASKED_FLUSH,

@@ -65,11 +65,12 @@ void plog__undo_want(struct plog *plog, struct plog__log *log, struct plog__segm
     segment->pins += 1;
 }
 
-/* Nothing comes after its end any more, so what a crash left there is cut now or never. Kept where lost entries may have named it. */
+/* Nothing comes after its end any more, so what a crash or a reserve left there is cut now or never. Kept where lost entries may have named it. */
 static void cut_before_seal(struct plog *plog, struct plog__log *log, struct plog__segment *segment)
 {
     bool is_kept = plog->has_lost_entries || log->is_suspect || log->is_damaged || log->damaged_count > 0;
-    if (!segment->needs_cut || !segment->is_created || is_kept || log->needs_undo || log->is_dir_lost) { return; }
+    bool is_longer = segment->needs_cut || segment->has_reserve;
+    if (!is_longer || !segment->is_created || is_kept || log->needs_undo || log->is_dir_lost) { return; }
     plog__undo_want(plog, log, segment);
     plog__task_ready(plog, &log->writer);
 }
@@ -300,6 +301,7 @@ static void end_undo(struct plog *plog, struct plog__log *log, enum port_rc rc)
     CHECK(segment->pins > 0);
     segment->pins -= 1;
     segment->needs_cut = rc != PORT_OK;
+    segment->has_reserve = false;
     if (segment->is_doomed) { plog__task_ready(plog, &plog->reaper.task); }
 }
 
@@ -491,6 +493,7 @@ static enum go write_step(struct plog *plog, struct plog__log *log, struct port_
         return GO_ON;
     case PLOG__GOT: break;
     }
+    struct port_effect *effect;
     bool has_more = plog__file_of(plog, &log->writer)->size_at_open > segment->size_bytes;
     if (log->is_suspect && !has_more) { segment->needs_cut = false; }
     if (segment->damage_to > 0 || (segment->needs_cut && log->is_suspect)) {
@@ -508,7 +511,13 @@ static enum go write_step(struct plog *plog, struct plog__log *log, struct port_
         ask(plog, log, out, PORT_TRUNCATE, PLOG__ASKED_CUT)->position_bytes = segment->size_bytes;
         return STOP_HERE;
     }
-    struct port_effect *effect = ask(plog, log, out, PORT_WRITE, PLOG__ASKED_WRITE);
+    if (log->config.is_preallocated && !segment->has_reserve) {
+        segment->has_reserve = true; /* whatever comes of it: the write shows whether there is room */
+        effect = ask(plog, log, out, PORT_ALLOCATE, PLOG__ASKED_RESERVE);
+        effect->size_bytes = base_min_u64(log->config.segment_bytes, PLOG__SEGMENT_BYTES_MAX);
+        return STOP_HERE;
+    }
+    effect = ask(plog, log, out, PORT_WRITE, PLOG__ASKED_WRITE);
     effect->where = PORT_ON_SHARD;
     effect->position_bytes = round->position_bytes + round->written_bytes;
     effect->pieces = round->pieces;
@@ -657,6 +666,7 @@ void plog__writer_done(struct plog *plog, struct plog__log *log, const struct po
     case PLOG__ASKED_PARENT: name_done(plog, log, asked, rc); break;
     case PLOG__ASKED_CLEAR:
     case PLOG__ASKED_CUT: cut_done(plog, log, asked, rc); break;
+    case PLOG__ASKED_RESERVE: break;
     case PLOG__ASKED_WRITE: write_done(plog, log, event); break;
     case PLOG__ASKED_UNDO: end_undo(plog, log, rc); break;
     case PLOG__ASKED_FLUSH: flush_done(plog, log, event); break;

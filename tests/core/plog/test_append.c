@@ -384,6 +384,47 @@ static void segments_of_logs_with_jitter_roll_early_and_each_at_its_own_time(voi
     world_free(world);
 }
 
+static uint64_t reserved_of(struct world *world, int64_t base)
+{
+    char path[64];
+    (void)snprintf(path, sizeof path, "topic-0/%020lld.log", (long long)base);
+    return world->nodes[world_node(world, path)].reserved;
+}
+
+static void a_preallocated_segment_has_its_disk_until_it_is_sealed(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    world->log_config.is_preallocated = true;
+    world->log_config.segment_bytes = 2000;
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 900});
+    world_run(world);
+    assert_int_equal(reserved_of(world, 0), 2000);
+    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 900});
+    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 900});
+    world_run(world);
+    assert_int_equal(world_view(world, ref).segment_count, 2);
+    assert_int_equal(reserved_of(world, 0), 0);
+    assert_int_equal(reserved_of(world, 2), 2000);
+    assert_int_equal(world_read_all(world, ref), 3);
+    world_free(world);
+}
+
+static void no_room_for_a_whole_segment_is_no_reason_not_to_write(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    world->log_config.is_preallocated = true;
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    world_fault(world, (struct fault){.kind = PORT_ALLOCATE, .times = 1, .rc = PORT_NO_SPACE});
+    uint64_t token = world_append(world, ref, (struct batch_ask){.value_bytes = 900});
+    world_run(world);
+    assert_int_equal(world_answer(world, token)->result, PLOG_OK);
+    assert_int_equal(world_read_all(world, ref), 1);
+    world_free(world);
+}
+
 static void log_append_time_is_the_turns_wall_time(void **state)
 {
     (void)state;
@@ -583,6 +624,8 @@ int main(void)
         cmocka_unit_test(segments_roll_by_size_and_read_as_one),
         cmocka_unit_test(segments_roll_by_time_and_by_a_full_index),
         cmocka_unit_test(segments_of_logs_with_jitter_roll_early_and_each_at_its_own_time),
+        cmocka_unit_test(a_preallocated_segment_has_its_disk_until_it_is_sealed),
+        cmocka_unit_test(no_room_for_a_whole_segment_is_no_reason_not_to_write),
         cmocka_unit_test(log_append_time_is_the_turns_wall_time),
         cmocka_unit_test(page_cache_logs_are_visible_when_written),
         cmocka_unit_test(logs_with_segments_keep_their_durability_whatever_is_configured),

@@ -307,7 +307,7 @@ static void carry_out(struct world *world, struct pending *pending, struct port_
     }
     if (fault != NULL) { limit = fault->count; }
     bool is_of_file = effect->kind == PORT_READ || effect->kind == PORT_WRITE || effect->kind == PORT_TRUNCATE ||
-                      effect->kind == PORT_SYNC || effect->kind == PORT_CLOSE_FILE;
+                      effect->kind == PORT_ALLOCATE || effect->kind == PORT_SYNC || effect->kind == PORT_CLOSE_FILE;
     if (is_of_file) { assert_true(open_node(world, effect->file) >= 0); }
     if (effect->kind == PORT_OPEN) {
         do_open(world, effect, event);
@@ -317,6 +317,9 @@ static void carry_out(struct world *world, struct pending *pending, struct port_
         do_write(world, effect, event, limit);
     } else if (effect->kind == PORT_TRUNCATE) {
         set_size(&world->nodes[open_node(world, effect->file)], effect->position_bytes);
+        world->nodes[open_node(world, effect->file)].reserved = 0;
+    } else if (effect->kind == PORT_ALLOCATE) {
+        world->nodes[open_node(world, effect->file)].reserved = effect->position_bytes + effect->size_bytes;
     } else if (effect->kind == PORT_SYNC) {
         do_sync(world, pending);
     } else if (effect->kind == PORT_CLOSE_FILE) {

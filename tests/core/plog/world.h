@@ -27,6 +27,7 @@ struct node {
     size_t size;
     uint8_t *synced;
     size_t synced_size;
+    uint64_t reserved; /* disk beyond what the bytes need, up to here; given back by a truncate */
 };
 
 struct pending {
