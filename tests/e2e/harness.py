@@ -311,6 +311,12 @@ def java_helper(name, heap="256m"):
     return ["java", f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp", path, name]
 
 
+def node_helper(file):
+    """The same for a program of node/."""
+    need("node")
+    return ["env", "NODE_PATH=" + os.path.join(CLIENTS, "node", "node_modules"), "node", os.path.join(HERE, "node", file)]
+
+
 GO_PROGRAMS = {"franz-go": "franz", "sarama": "sarama"}
 
 
@@ -322,13 +328,15 @@ def go_helper(name):
 
 def strategies(kind):
     """How the members of a client can be asked to share partitions: an eager one, and the best that the client has."""
-    return ("range", "sticky" if kind == "aiokafka" else "cooperative-sticky")
+    return {"aiokafka": ("range", "sticky"), "kafkajs": ("roundrobin",)}.get(kind, ("range", "cooperative-sticky"))
 
 
 def member_helper(kind):
     """The command of a member of a group, by its client; it takes BOOTSTRAP GROUP TOPIC STRATEGY [INSTANCE]: see member_confluent.py."""
     if kind == "aiokafka":
         return aiokafka_helper("member_aiokafka.py")
+    if kind == "kafkajs":
+        return [*node_helper("kafkajs.js"), "member"]
     if kind in GO_PROGRAMS:
         return [*go_helper(GO_PROGRAMS[kind]), "member"]
     return java_helper("Member", "128m") if kind == "java" else python_helper("member_confluent.py")
@@ -472,7 +480,7 @@ class Kcat:
         pass
 
 
-CLIENT_NAMES = ("kcat", "confluent-kafka", "java", "kafka-python", "franz-go", "sarama", "aiokafka")
+CLIENT_NAMES = ("kcat", "confluent-kafka", "java", "kafka-python", "franz-go", "sarama", "aiokafka", "kafkajs")
 
 
 def open_client(name, bootstrap):
@@ -485,6 +493,8 @@ def open_client(name, bootstrap):
         return HelperClient(name, python_helper("client_kafka_python.py"), bootstrap)
     if name == "aiokafka":
         return HelperClient(name, aiokafka_helper("client_aiokafka.py"), bootstrap)
+    if name == "kafkajs":
+        return HelperClient(name, node_helper("kafkajs.js"), bootstrap)
     if name in GO_PROGRAMS:
         return HelperClient(name, go_helper(GO_PROGRAMS[name]), bootstrap)
     return HelperClient(name, java_helper("Client"), bootstrap)
