@@ -4,6 +4,8 @@
 
 import os
 import random
+import re
+import subprocess
 import sys
 import time
 
@@ -258,6 +260,17 @@ def test_three_shards():
     if 3 not in SHARDS:
         raise Skip("not asked for")
     check_shards(3)
+
+
+# What librdkafka turns on for Kafka 4.3.1, by WEIR_E2E_AGAINST=kafka tests/e2e/test_clients.py test_librdkafka_turns_on_all_that_it_has
+FEATURES = {"ApiVersion", "BrokerBalancedConsumer", "BrokerGroupCoordinator", "IdempotentProducer", "LZ4", "MsgVer2", "OffsetTime", "Sasl",
+            "SaslAuthReq", "SaslHandshake", "ZSTD"}
+
+
+def test_librdkafka_turns_on_all_that_it_has():
+    with Broker(name="features") as broker:
+        done = subprocess.run(["kcat", "-L", "-b", broker.bootstrap, "-X", "debug=feature"], capture_output=True, text=True, timeout=60, check=True)
+        equal(set(re.findall(r"Enabling feature (\w+)", done.stderr)), FEATURES, "the features that librdkafka turns on")
 
 
 def test_against_kafka():

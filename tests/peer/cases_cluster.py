@@ -35,6 +35,22 @@ def odd_names_of_software(t, version):
         t.note(f"error of {name!r} {software!r}", answer["ErrorCode"])
 
 
+# ---- SASL where there is none
+
+
+@case("SaslHandshake", 0, 1)
+def a_handshake_out_of_place(t, version):
+    for mechanism in ("PLAIN", "SCRAM-SHA-256", "", "no such thing"):
+        t.call("SaslHandshake", version, Mechanism=mechanism)
+    t.note("it goes on after that", t.quietly("ApiVersions", 0)["ErrorCode"])
+
+
+@case("SaslAuthenticate", 0, 1, 2)
+def an_authentication_out_of_place(t, version):
+    t.call("SaslAuthenticate", version, AuthBytes=b"\0user\0password")
+    t.note("it goes on after that", t.quietly("ApiVersions", 0)["ErrorCode"])
+
+
 # ---- DescribeCluster
 
 

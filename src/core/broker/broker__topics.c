@@ -12,6 +12,8 @@
 #include "wire/kafka/delete_topics.h"
 #include "wire/kafka/incremental_alter_configs.h"
 #include "wire/kafka/init_producer_id.h"
+#include "wire/kafka/sasl_authenticate.h"
+#include "wire/kafka/sasl_handshake.h"
 
 /* ---- what is served ------------------------------------------------------------------------------------------------------- */
 
@@ -44,6 +46,8 @@ static const int16_t served[] = {KAFKA_API_PRODUCE,
                                  KAFKA_API_LIST_CONFIG_RESOURCES,
                                  KAFKA_API_DELETE_RECORDS,
                                  KAFKA_API_OFFSET_FOR_LEADER_EPOCH,
+                                 KAFKA_API_SASL_HANDSHAKE,
+                                 KAFKA_API_SASL_AUTHENTICATE,
                                  KAFKA_API_DESCRIBE_LOG_DIRS,
                                  KAFKA_API_DESCRIBE_PRODUCERS};
 
@@ -141,6 +145,27 @@ static void answer_api_versions(struct broker *broker, struct request *request, 
     request_answer(broker, request, answer, out);
 }
 
+/* On a listener without SASL both are out of place, as Kafka says too; that they are known turns features of clients on. */
+static void answer_sasl(struct broker *broker, struct request *request, struct port_out *out)
+{
+    if (!request_reserve(broker, request, 512)) {
+        request_starve(broker, request, RETRY_DECODE);
+        return;
+    }
+    if (request->api_key == KAFKA_API_SASL_HANDSHAKE) {
+        struct kafka_sasl_handshake_response *answer = answer_take(request, sizeof *answer);
+        kafka_sasl_handshake_response_init(answer);
+        answer->error_code = KAFKA_ERROR_ILLEGAL_SASL_STATE;
+        request_answer(broker, request, answer, out);
+        return;
+    }
+    struct kafka_sasl_authenticate_response *answer = answer_take(request, sizeof *answer);
+    kafka_sasl_authenticate_response_init(answer);
+    answer->error_code = KAFKA_ERROR_ILLEGAL_SASL_STATE;
+    answer->error_message = kafka_text_words("This listener has no authentication to go on with.");
+    request_answer(broker, request, answer, out);
+}
+
 /* ---- what the controller decides ---------------------------------------------------------------------------------------------- */
 
 /* Room for the controller's answer: results with their configs and messages. */
@@ -211,6 +236,8 @@ void topics_begin(struct broker *broker, struct request *request, struct port_ou
 {
     switch (request->api_key) {
     case KAFKA_API_API_VERSIONS: answer_api_versions(broker, request, out); return;
+    case KAFKA_API_SASL_HANDSHAKE:
+    case KAFKA_API_SASL_AUTHENTICATE: answer_sasl(broker, request, out); return;
     case KAFKA_API_METADATA: metadata_begin(broker, request, out); return;
     case KAFKA_API_DESCRIBE_CONFIGS: describe_configs_begin(broker, request, out); return;
     case KAFKA_API_CREATE_TOPICS: begin_control(broker, request, CONTROLLER_CREATE_TOPICS, out); return;
