@@ -17,6 +17,7 @@ WANTED = [
     ("DescribeConfigs", "Results.Configs*", "the old name of node.id is no longer in use here", "[broker.id]"),
     ("DescribeConfigs", "Results.Configs*", "it has a default here", "[node.id]"),
     ("DescribeConfigs", "Results.Configs.Default", "where data lie, where to listen and what a node is have defaults of their own here"),
+    ("SaslAuthenticate", "ErrorMessage", WORDS),
     ("Produce", "Responses.PartitionResponses.ErrorMessage", WORDS),
     ("Produce", "Responses.PartitionResponses.RecordErrors.BatchIndexErrorMessage", WORDS),
     ("Produce", "Responses.PartitionResponses.ErrorCode", "Kafka stumbles over it, and says no more than that",
