@@ -305,6 +305,8 @@ static const void *sync_request(struct input *input, struct asked *asked)
     kafka_sync_group_request_init(request);
     request->member_id = member_of(input);
     request->generation_id = generation_of(input);
+    request->protocol_type = kafka_text_words("consumer");
+    request->protocol_name = kafka_text_words(request->generation_id % 5 == 4 ? "sticky" : "range");
     request->assignments_count = 2;
     request->assignments = kafka_sync_group_request_sync_group_request_assignment_take(&asked->arena, 2);
     CHECK(request->assignments != NULL);

@@ -605,7 +605,6 @@ def records_of_one_partition_twice(t, version):
 
 @case("DeleteRecords", 2)
 def records_of_the_brokers_own_topics(t, version):
-    cut(t, version, "__consumer_offsets", (0, 0))
     cut(t, version, "__cluster_metadata", (0, 0))
 
 

@@ -13,15 +13,17 @@ A case is a function in a file cases_*.py beside this one:
         t.call("DescribeCluster", version, IncludeClusterAuthorizedOperations=True)
 
 `t` is a Talk: what t.call sends and gets is compared, what t.quietly sends is not. A case names its topics t.topic("a"), another
-name for each case and version. Topic ids, producer ids, the brokers' ports and their clocks are made comparable (Talk.plain);
+name for each case and version. Topic ids, producer ids, members' ids, the brokers' ports and their clocks are made comparable (Talk.plain);
 a list of structs is compared in the order of its contents, since Kafka keeps much in hash tables.
 What may differ stands in wanted.py: at most 25 entries, and one that no case needs is a failure.
 """
 
 import argparse
 import contextlib
+import copy
 import importlib
 import os
+import re
 import struct
 import sys
 import tempfile
@@ -37,8 +39,11 @@ import wire  # noqa: E402  pylint: disable=wrong-import-position
 
 START_MS = int(time.time() * 1000)
 T0 = START_MS - 3600 * 1000  # of records that cases produce: not of retention's age, and not to be taken for a broker's clock
+# What both are started with. Groups: small, at once, and with members that may be gone soon.
+SETTINGS = {"node.id": 1, "group.initial.rebalance.delay.ms": 0, "group.max.size": 3, "group.min.session.timeout.ms": 100}
 CASES = []
 WANTED_MAX = 25
+UUID_END = re.compile(r"-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 
 
 def case(api, *versions):
@@ -63,6 +68,9 @@ class Talk:
         self.said = []  # (api, version, request, answer made plain)
         self.ids = {}  # topic id -> word
         self.producers = {}
+        self.members = {}
+        self.friends = []
+        self.client_id = "diff"
         self.conn = None
         self.correlation = 0
 
@@ -70,6 +78,14 @@ class Talk:
 
     def topic(self, word):
         return f"{self.case}-{word}"
+
+    def friend(self, client_id="diff"):
+        """Another connection in the same case: what it says is compared with the rest."""
+        other = copy.copy(self)
+        other.client_id = client_id
+        other.conn = None
+        self.friends.append(other)
+        return other
 
     def connect(self):
         self.close()
@@ -85,13 +101,16 @@ class Talk:
         if self.conn is None:
             self.connect()
         self.correlation += 1
-        return messages.request(api, version, self.correlation, "diff", body)
+        return messages.request(api, version, self.correlation, self.client_id, body)
 
-    def _ask(self, api, version, body, answer_version=None):
-        """The answer, or 'closed'."""
+    def _send(self, api, version, body):
         frame = self._frame(api, version, body)
-        try:
+        with contextlib.suppress(ConnectionError):
             self.conn.socket.sendall(frame)
+
+    def _receive(self, api, version, answer_version=None):
+        """The answer, or 'closed'."""
+        try:
             data = self.conn.receive_exactly(struct.unpack(">i", self.conn.receive_exactly(4))[0])
         except ConnectionError:
             self.close()
@@ -101,6 +120,10 @@ class Talk:
             raise Differs(f"answer {correlation} where {self.correlation} is due")
         self._learn(answer)
         return answer
+
+    def _ask(self, api, version, body, answer_version=None):
+        self._send(api, version, body)
+        return self._receive(api, version, answer_version)
 
     def quietly(self, api, version, **body):
         return self._ask(api, version, body)
@@ -115,13 +138,19 @@ class Talk:
         return answer
 
     def tell(self, api, version, **body):
-        """Sends what has no answer."""
-        frame = self._frame(api, version, body)
-        self.conn.socket.sendall(frame)
+        """Sends what has no answer, or one that is waited for later (hear)."""
+        self._send(api, version, body)
 
-    def note(self, what, value):
-        """Something that the case found out, to be compared."""
-        self.said.append((what, 0, None, self.plain(value)))
+    def hear(self, api, version, is_quiet=False):
+        """The answer to what was told; compared, unless it is quiet."""
+        answer = self._receive(api, version)
+        if not is_quiet:
+            self.said.append((api, version, {}, self.plain(answer)))
+        return answer
+
+    def note(self, what, value, version=0):
+        """Something that the case found out, to be compared; what is left of an answer, when `what` is an api."""
+        self.said.append((what, version, None, self.plain(value)))
 
     # ---- what cases need often; none of it is compared ----
 
@@ -169,6 +198,16 @@ class Talk:
         self.quietly("DeleteTopics", 5, TopicNames=[self.topic(word)], TimeoutMs=30000)
         self.settle()
 
+    def group(self, word="g"):
+        """The name of a group whose coordinator is ready."""
+        name = self.topic(word)
+        for _ in range(3000):
+            if self.quietly("OffsetFetch", 5, GroupId=name, Topics=None)["ErrorCode"] not in (14, 15, 16):
+                return name
+            self.quietly("FindCoordinator", 2, Key=name)
+            time.sleep(0.005)
+        raise Differs("the coordinator is not there")
+
     def fill(self, word, *batches, partition=0):
         """Produces batches (bytes), one a request; the base offsets."""
         out = []
@@ -188,6 +227,10 @@ class Talk:
             for item in value:
                 self._learn(item)
         elif isinstance(value, dict):
+            member = value.get("MemberId")
+            if isinstance(member, str) and UUID_END.search(member):
+                word = f"member {len(self.members) + 1} of {UUID_END.sub('', member)}"
+                self.members.setdefault(member, word)
             name = value.get("Name", value.get("Topic"))
             topic_id = value.get("TopicId", messages.ZERO_UUID)
             if isinstance(name, str) and topic_id != messages.ZERO_UUID and topic_id not in self.ids:
@@ -239,6 +282,7 @@ class Talk:
         if name in ("TotalBytes", "UsableBytes") and value >= 0:
             return "of its disk"
         if isinstance(value, str):
+            value = self.members.get(value, value)
             return value.replace(str(self.port), "PORT") if str(self.port) in value else value
         return value
 
@@ -262,7 +306,7 @@ def differences(a, b, path=""):
     return [] if a == b and isinstance(a, type(b)) else [(path, a, b)]
 
 
-LABELS = ("Name", "Topic", "ResourceName", "LogDir", "PartitionIndex", "Index", "Partition", "ApiKey")
+LABELS = ("Name", "Topic", "GroupId", "MemberId", "Key", "ResourceName", "LogDir", "PartitionIndex", "Index", "Partition", "ApiKey")
 
 
 def labelled(items):
@@ -337,7 +381,8 @@ def run_case(function, version, name, address, is_kafka):
     except (Differs, OSError, messages.Bad, KeyError, IndexError, TypeError) as error:
         trouble = f"{type(error).__name__}: {error}"
     finally:
-        talk.close()
+        for one in (talk, *talk.friends):
+            one.close()
     return talk.said, trouble
 
 
@@ -375,12 +420,25 @@ def address_of(text):
 
 
 def load_cases():
+    """The codes that are to be met: {api: {code: None, or why it is not}}, of those modules that say so."""
+    out = {}
     for file in sorted(os.listdir(HERE)):
         if file.startswith("cases_") and file.endswith(".py"):
-            importlib.import_module(file[:-3])
+            out.update(getattr(importlib.import_module(file[:-3]), "CODES", {}))
+    return out
 
 
-def compare_all(runs, wanted, run_id, weir_at, kafka_at, args):
+def codes_amiss(expected, by_api):
+    """What was said and stands in no table, or stands there and was not said."""
+    lines = []
+    for api, table in sorted(expected.items()):
+        met = by_api.get(api, set()) - {"closed"}
+        lines += [f"{api} answered {code}, which its table does not have" for code in sorted(met - set(table))]
+        lines += [f"no case makes {api} answer {code}" for code, why in sorted(table.items()) if why is None and code not in met]
+    return lines
+
+
+def compare_all(runs, wanted, expected, run_id, weir_at, kafka_at, args):
     """How many failed; prints what differs, and how much was compared."""
     failed = 0
     used = set()
@@ -408,6 +466,9 @@ def compare_all(runs, wanted, run_id, weir_at, kafka_at, args):
     by_api = {}
     for api, _, code in triples:
         by_api.setdefault(api, set()).add(code)
+    for line in [] if args.words else codes_amiss(expected, by_api):
+        failed += 1
+        print(f"FAILED: {line}")
     for api, found in sorted(by_api.items()):
         print(f"{api:28} cases {sum(1 for _, a, _ in runs if a == api):3}  codes {' '.join(str(c) for c in sorted(found, key=str))}")
     print(f"{len(runs)} cases in {len({f for f, _, _ in runs})} scripts, {failed} failed; "
@@ -426,7 +487,7 @@ def main():
         print("skip: left out by WEIR_E2E_SKIP")
         return 77
     sys.modules["diff"] = sys.modules[__name__]
-    load_cases()
+    expected = load_cases()
     wanted = importlib.import_module("wanted").WANTED
     if len(wanted) > WANTED_MAX:
         print(f"FAILED: {len(wanted)} wanted differences, {WANTED_MAX} are allowed")
@@ -436,13 +497,13 @@ def main():
     with contextlib.ExitStack() as stack:  # a Weir of our own must be there to the end, and stop cleanly
         if args.kafka is None:
             import kafka as peer  # pylint: disable=import-outside-toplevel
-            kafka = peer.Kafka(stack.enter_context(tempfile.TemporaryDirectory(prefix="weir-diff.", ignore_cleanup_errors=True)))
+            kafka = peer.Kafka(stack.enter_context(tempfile.TemporaryDirectory(prefix="weir-diff.", ignore_cleanup_errors=True)), settings=SETTINGS)
             stack.callback(kafka.kill)
             kafka.start()
         kafka_at = address_of(args.kafka) if args.kafka else (kafka.host, kafka.port)
-        weir = None if args.weir else stack.enter_context(harness.Broker(shards=2, settings={"node.id": 1}, name="diff"))
+        weir = None if args.weir else stack.enter_context(harness.Broker(shards=2, settings=SETTINGS, name="diff"))
         weir_at = address_of(args.weir) if args.weir else (weir.host, weir.port)
-        failed = compare_all(runs, wanted, run_id, weir_at, kafka_at, args)
+        failed = compare_all(runs, wanted, expected, run_id, weir_at, kafka_at, args)
         if failed and weir is not None:
             print(weir.log_tail(20))
     return 1 if failed else 0

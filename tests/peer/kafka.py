@@ -115,9 +115,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--dir", default=None)
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     args = parser.parse_args()
     directory = args.dir or tempfile.mkdtemp(prefix="weir-kafka.")
-    kafka = Kafka(directory, args.port)
+    kafka = Kafka(directory, args.port, settings=dict(pair.split("=", 1) for pair in args.set))
     try:
         kafka.start()
         print(f"ready listeners=PLAINTEXT://{kafka.bootstrap}", flush=True)

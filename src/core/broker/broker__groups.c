@@ -55,7 +55,7 @@ static const char *key_type_trouble(int8_t key_type)
     case KEY_GROUP: return NULL;
     case KEY_TRANSACTION: return "Transactions are not supported by this broker.";
     case KEY_SHARE: return "Share groups are not supported by this broker.";
-    default: return "Unknown coordinator type.";
+    default: return KAFKA_WORDS_INVALID_REQUEST;
     }
 }
 
@@ -279,6 +279,16 @@ static struct base_slice host_of(struct request *request)
     return base_slice_text(words);
 }
 
+/* Of a group that is named twice Kafka sees one. */
+static void forget_repeated(struct request *request, struct kafka_delete_groups_request *asked)
+{
+    uint32_t count = (uint32_t)base_max_i64(asked->groups_names_count, 0);
+    struct base_slice *names = answer_take(request, (count + 1) * sizeof *names);
+    for (uint32_t i = 0; i < count; i++) { names[i] = kafka_text_slice(asked->groups_names[i]); }
+    asked->groups_names_count = (int32_t)names_sort(names, count);
+    for (int32_t i = 0; i < asked->groups_names_count; i++) { asked->groups_names[i] = kafka_text_of_slice(names[i]); }
+}
+
 void groups_begin(struct broker *broker, struct request *request, struct port_out *out)
 {
     if (request->api_key == KAFKA_API_FIND_COORDINATOR) {
@@ -287,6 +297,14 @@ void groups_begin(struct broker *broker, struct request *request, struct port_ou
     }
     struct question question;
     uint32_t count = questions_count(broker, request);
+    if (request->api_key == KAFKA_API_DELETE_GROUPS) {
+        if (!request_reserve(broker, request, (count + 1) * sizeof(struct base_slice) + 16)) {
+            request_starve(broker, request, RETRY_DECODE);
+            return;
+        }
+        forget_repeated(request, request->decoded);
+        count = questions_count(broker, request);
+    }
     size_t answer_bytes = one_question(request, &question) ? question.answer_bytes : GROUP_ANSWER_BYTES;
     size_t bytes = HOST_BYTES + 64 + old_fetch_bytes(request) +
                    count * (sizeof(struct part) + sizeof(struct group_loan) + answer_bytes + 64);

@@ -216,9 +216,7 @@ enum base_rc controller_describe_configs(const struct metadata *image,
             rc = describe_topic_resource(&it, resource, &results[i]);
         } else if (resource->resource_type != RESOURCE_BROKER) { /* a broker is described by itself */
             results[i].error_code = KAFKA_ERROR_INVALID_REQUEST;
-            results[i].error_message = kafka_text_words(
-                "This most likely occurs because of a request being malformed by the client library or "
-                "the message was sent to an incompatible broker. See the broker logs for more details.");
+            results[i].error_message = kafka_text_words(KAFKA_WORDS_INVALID_REQUEST);
         }
     }
     if (rc != BASE_OK) {

@@ -20,7 +20,7 @@ void group__join_error(struct groups *groups, struct group__request *request, in
     response->member_id = is_named ? asked->member_id : kafka_text_words("");
     response->leader = kafka_text_words("");
     /* Before version 7 a name there must be. */
-    if (request->ask.version < 7) { response->protocol_name = kafka_text_words(""); }
+    response->protocol_name = request->ask.version < 7 ? kafka_text_words("") : kafka_text_null();
     group__answer(groups, request, response);
 }
 
@@ -419,8 +419,13 @@ static void join_known(struct groups *groups, struct group__group *group, struct
 {
     const struct kafka_join_group_request *asked = request->ask.request;
     struct group__member *member = group__member(groups, group, kafka_text_slice(asked->member_id));
-    if (member != NULL && member->is_pending && kafka_text_is_null(asked->group_instance_id)) {
-        add(groups, member, request);
+    if (member != NULL && member->is_pending) {
+        /* An id that was given out is a dynamic member's: Kafka has no better word for one that says it is static. */
+        if (kafka_text_is_null(asked->group_instance_id)) {
+            add(groups, member, request);
+        } else {
+            group__join_error(groups, request, KAFKA_ERROR_UNKNOWN_SERVER_ERROR, false);
+        }
         return;
     }
     int16_t error = group__validate(groups, group, asked->member_id, asked->group_instance_id, &member);
@@ -488,8 +493,9 @@ enum group__verdict group__decide_join(struct groups *groups, struct group__requ
         group__free_if_nothing(groups, group);
         return GROUP__DONE;
     }
-    if (!fits(groups, group, request)) {
-        group__join_error(groups, request, KAFKA_ERROR_GROUP_MAX_SIZE_REACHED, false);
+    if (!fits(groups, group,
+              request)) { /* Kafka says the same, but to SyncGroup: there it is a record for the first time */
+        group__join_error(groups, request, KAFKA_ERROR_UNKNOWN_SERVER_ERROR, false);
         group__free_if_nothing(groups, group);
         return GROUP__DONE;
     }

@@ -34,11 +34,24 @@ static struct member_words words_of(const struct group__group *group, const stru
     return words;
 }
 
+static struct kafka_text missing_words(struct base_arena *arena, struct base_slice group_id)
+{
+    static const char before[] = "Group ";
+    static const char after[] = " not found.";
+    size_t bytes = sizeof before - 1 + group_id.size_bytes + sizeof after - 1;
+    char *words = base_arena_take_bytes(arena, bytes);
+    CHECK(words != NULL); /* its room was looked at */
+    memcpy(words, before, sizeof before - 1);
+    if (group_id.size_bytes > 0) { memcpy(words + sizeof before - 1, group_id.at, group_id.size_bytes); }
+    memcpy(words + sizeof before - 1 + group_id.size_bytes, after, sizeof after - 1);
+    return kafka_text_of(words, bytes);
+}
+
 enum group__verdict group__decide_describe(struct groups *groups, struct group__request *request)
 {
     const struct group__group *group = group__find(groups, request->ask.group_id);
-    static const char missing[] = "Group not found.";
-    size_t bytes = sizeof(struct kafka_describe_groups_response_described_group) + 512;
+    size_t bytes =
+        sizeof(struct kafka_describe_groups_response_described_group) + 512 + request->ask.group_id.size_bytes;
     int32_t count = 0;
     for (const struct group__member *member = group == NULL ? NULL : group__member_first(group); member != NULL;
          member = group__member_next(group, member)) {
@@ -65,7 +78,7 @@ enum group__verdict group__decide_describe(struct groups *groups, struct group__
     if (group == NULL) {
         if (request->ask.version >= 6) {
             response->error_code = KAFKA_ERROR_GROUP_ID_NOT_FOUND;
-            response->error_message = kafka_text_words(missing);
+            response->error_message = missing_words(arena, request->ask.group_id);
         }
         group__answer(groups, request, response);
         return GROUP__DONE;

@@ -15,9 +15,20 @@
 
 bool group__is_empty(const struct group__group *group) { return group->state == GROUP__EMPTY && !group->is_preparing; }
 
+/* Nobody is there, or on the way. */
+static bool is_left(const struct group__group *group)
+{
+    for (const struct group__member *member = group__member_first(group); member != NULL;
+         member = group__member_next(group, member)) {
+        if (!member->is_going) { return false; }
+    }
+    return true;
+}
+
+/* When the last one has left, the group's being empty may not be written yet; that it is, is seen at once, as in Kafka. */
 const char *group__state_name(const struct group__group *group)
 {
-    if (group->is_preparing) { return "PreparingRebalance"; }
+    if (group->is_preparing) { return is_left(group) ? "Empty" : "PreparingRebalance"; }
     switch (group->state) {
     case GROUP__EMPTY: return "Empty";
     case GROUP__COMPLETING: return "CompletingRebalance";
@@ -395,6 +406,11 @@ static enum group__verdict decide_assignment(struct groups *groups, struct group
 enum group__verdict group__decide_sync(struct groups *groups, struct group__request *request)
 {
     const struct kafka_sync_group_request *asked = request->ask.request;
+    bool is_named = !kafka_text_is_null(asked->protocol_type) && !kafka_text_is_null(asked->protocol_name);
+    if (request->ask.version >= 5 && !is_named) { /* KIP-559: from there on both must be said */
+        group__sync_error(groups, request, KAFKA_ERROR_INCONSISTENT_GROUP_PROTOCOL);
+        return GROUP__DONE;
+    }
     if (request->ask.group_id.size_bytes == 0) {
         group__sync_error(groups, request, KAFKA_ERROR_INVALID_GROUP_ID);
         return GROUP__DONE;
@@ -497,6 +513,21 @@ static void leave(struct groups *groups, struct group__member *member)
     group__change(groups, group);
 }
 
+/* The group is not there, and so is none of them: each is told. */
+static void nobody_leaves(const struct group__request *request,
+                          const struct kafka_leave_group_request_member_identity *lines,
+                          struct kafka_leave_group_response *response)
+{
+    for (int32_t i = 0; i < response->members_count; i++) {
+        response->members[i].member_id = lines[i].member_id;
+        response->members[i].group_instance_id = lines[i].group_instance_id;
+        response->members[i].error_code = KAFKA_ERROR_UNKNOWN_MEMBER_ID;
+    }
+    if (request->ask.version >= 3) { return; }
+    response->error_code = KAFKA_ERROR_UNKNOWN_MEMBER_ID;
+    response->members_count = 0;
+}
+
 enum group__verdict group__decide_leave(struct groups *groups, struct group__request *request)
 {
     const struct kafka_leave_group_request *asked = request->ask.request;
@@ -516,16 +547,20 @@ enum group__verdict group__decide_leave(struct groups *groups, struct group__req
     struct kafka_leave_group_response *response = kafka_leave_group_response_take(arena, 1);
     CHECK(response != NULL);
     kafka_leave_group_response_init(response);
-    bool is_nameless = request->ask.group_id.size_bytes == 0;
-    if (is_nameless || group == NULL) {
-        response->error_code = is_nameless ? KAFKA_ERROR_INVALID_GROUP_ID : KAFKA_ERROR_UNKNOWN_MEMBER_ID;
+    if (request->ask.group_id.size_bytes == 0) {
+        response->error_code = KAFKA_ERROR_INVALID_GROUP_ID;
+        group__answer(groups, request, response);
+        return GROUP__DONE;
+    }
+    response->members = kafka_leave_group_response_member_response_take(arena, count);
+    CHECK(response->members != NULL);
+    response->members_count = count;
+    if (group == NULL) {
+        nobody_leaves(request, lines, response);
         group__answer(groups, request, response);
         return GROUP__DONE;
     }
     struct group__log *log = group__log(groups, group->log);
-    response->members = kafka_leave_group_response_member_response_take(arena, count);
-    CHECK(response->members != NULL);
-    response->members_count = count;
     bool has_records = false;
     for (int pass = 0; pass < 2; pass++) { /* first what can be refused for want of room, then what can't */
         for (int32_t i = 0; i < count; i++) {

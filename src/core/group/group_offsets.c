@@ -66,12 +66,15 @@ static const struct metadata_topic *topic_of(const struct groups *groups, bool i
 
 /* ---- OffsetCommit ---------------------------------------------------------------------------------------------------------- */
 
-static int16_t commit_error(struct groups *groups, const struct group__group *group,
+static int16_t commit_error(struct groups *groups, const struct group__group *group, int16_t version,
                             const struct kafka_offset_commit_request *asked, struct group__member **member_out)
 {
     int32_t generation = asked->generation_id_or_member_epoch;
     *member_out = NULL;
-    if (group == NULL) { return generation < 0 ? KAFKA_ERROR_NONE : KAFKA_ERROR_ILLEGAL_GENERATION; }
+    if (group == NULL) {
+        int16_t missing = version >= 9 ? KAFKA_ERROR_GROUP_ID_NOT_FOUND : KAFKA_ERROR_ILLEGAL_GENERATION;
+        return generation < 0 ? KAFKA_ERROR_NONE : missing;
+    }
     if (generation < 0 && group__is_empty(group)) {
         return KAFKA_ERROR_NONE;
     } /* a consumer that assigns by itself, an operator */
@@ -132,6 +135,18 @@ bool group__commit_error(struct groups *groups, struct group__request *request, 
     return true;
 }
 
+/* As Java counts a text: code units of UTF-16, two for what UTF-8 writes in four bytes. */
+static size_t java_length(struct base_slice text)
+{
+    size_t units = 0;
+    for (size_t i = 0; i < text.size_bytes; i++) {
+        bool goes_on = (text.at[i] & 0xc0) == 0x80;
+        units += goes_on ? 0 : 1;
+        units += text.at[i] >= 0xf0 ? 1 : 0;
+    }
+    return units;
+}
+
 /* One partition of a commit: its record, or why there is none. */
 static int16_t commit_one(struct groups *groups, struct group__log *log, const struct group__request *request,
                           const struct metadata_topic *topic,
@@ -139,7 +154,7 @@ static int16_t commit_one(struct groups *groups, struct group__log *log, const s
 {
     const struct kafka_offset_commit_request *asked = request->ask.request;
     struct base_slice metadata = kafka_text_slice(line->committed_metadata);
-    if (metadata.size_bytes > (size_t)groups->config.offset_metadata_max) {
+    if (java_length(metadata) > (size_t)groups->config.offset_metadata_max) {
         return KAFKA_ERROR_OFFSET_METADATA_TOO_LARGE;
     }
     struct kafka_group_offset_record record;
@@ -170,11 +185,14 @@ static enum group__verdict commit_all(struct groups *groups, struct group__reque
     size_t bytes = 2 * request->ask.group_id.size_bytes + 256;
     response->topics = kafka_offset_commit_response_offset_commit_response_topic_take(arena, asked->topics_count);
     CHECK(response->topics != NULL);
-    response->topics_count = asked->topics_count;
+    response->topics_count = 0;
     for (int32_t i = 0; i < asked->topics_count; i++) {
         const struct kafka_offset_commit_request_offset_commit_request_topic *from = &asked->topics[i];
-        struct kafka_offset_commit_response_offset_commit_response_topic *to = &response->topics[i];
+        struct kafka_offset_commit_response_offset_commit_response_topic *to =
+            &response->topics[response->topics_count];
         const struct metadata_topic *topic = topic_of(groups, is_by_id, from->name, from->topic_id);
+        if (topic != NULL && from->partitions_count <= 0) { continue; } /* as in Kafka, nothing is said of it */
+        response->topics_count += 1;
         to->name = from->name;
         to->topic_id = from->topic_id;
         to->partitions =
@@ -206,7 +224,7 @@ enum group__verdict group__decide_commit(struct groups *groups, struct group__re
     struct group__group *group = group__find(groups, request->ask.group_id);
     if (group != NULL && group->is_touched) { return GROUP__LATER; }
     struct group__member *member;
-    int16_t error = commit_error(groups, group, asked, &member);
+    int16_t error = commit_error(groups, group, request->ask.version, asked, &member);
     struct base_arena of_block;
     struct base_arena *arena = group__answer_arena(groups, request, commit_answer_bytes(asked), &of_block);
     if (arena == NULL) { return GROUP__STARVED; }
@@ -393,11 +411,13 @@ enum group__verdict group__decide_offset_delete(struct groups *groups, struct gr
     int32_t topics_count = response->error_code == KAFKA_ERROR_NONE ? asked->topics_count : 0;
     response->topics = kafka_offset_delete_response_offset_delete_response_topic_take(arena, topics_count);
     CHECK(response->topics != NULL);
-    response->topics_count = topics_count;
     for (int32_t i = 0; i < topics_count; i++) {
         const struct kafka_offset_delete_request_offset_delete_request_topic *from = &asked->topics[i];
-        struct kafka_offset_delete_response_offset_delete_response_topic *to = &response->topics[i];
+        struct kafka_offset_delete_response_offset_delete_response_topic *to =
+            &response->topics[response->topics_count];
         const struct metadata_topic *topic = metadata_topic_by_name(groups->image, kafka_text_slice(from->name));
+        if (topic != NULL && from->partitions_count <= 0) { continue; } /* as in Kafka, nothing is said of it */
+        response->topics_count += 1;
         bool is_subscribed = group__is_subscribed(groups, group, kafka_text_slice(from->name));
         to->name = from->name;
         to->partitions =

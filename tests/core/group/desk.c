@@ -407,7 +407,9 @@ uint32_t sync(struct who who, const char *assignments)
         line->assignment = kafka_bytes_of(words + name + 1, end - name - 1);
         words += words[end] == ',' ? end + 1 : end;
     }
-    return ask(GROUP_SYNC, 5, group_of(who), request);
+    bool is_named = who.type != NULL && who.protocols != NULL; /* version 5 asks for both */
+    int16_t version = is_named ? 5 : 4;
+    return ask(GROUP_SYNC, who.version == 0 ? version : who.version, group_of(who), request);
 }
 
 int16_t sync_error(uint32_t token) { return ((const struct kafka_sync_group_response *)answer_of(token))->error_code; }

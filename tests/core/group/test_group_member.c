@@ -52,6 +52,20 @@ static void an_assignment_asked_for_out_of_turn_is_refused(void **state)
                      KAFKA_ERROR_REBALANCE_IN_PROGRESS);
 }
 
+static void from_version_5_on_a_sync_must_say_its_protocol(void **state)
+{
+    (void)state;
+    open_desk();
+    const char *ids[STABLE_MAX];
+    given_stable(1, ids);
+    struct who who = {.member = ids[0], .generation = 1, .version = 5};
+    assert_int_equal(sync_error(sync(who, NULL)), KAFKA_ERROR_INCONSISTENT_GROUP_PROTOCOL);
+    who.type = "consumer";
+    assert_int_equal(sync_error(sync(who, NULL)), KAFKA_ERROR_INCONSISTENT_GROUP_PROTOCOL);
+    who.protocols = "range";
+    assert_int_equal(sync_error(sync(who, NULL)), KAFKA_ERROR_NONE);
+}
+
 static void whoever_waits_for_an_assignment_is_woken_by_a_new_round(void **state)
 {
     (void)state;
@@ -339,6 +353,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(everybody_gets_what_the_leader_assigned_and_a_forgotten_member_nothing),
         TEST(an_assignment_asked_for_out_of_turn_is_refused),
+        TEST(from_version_5_on_a_sync_must_say_its_protocol),
         TEST(whoever_waits_for_an_assignment_is_woken_by_a_new_round),
         TEST(a_leader_that_never_assigns_does_not_hold_the_group_for_ever),
         TEST(whoever_never_asked_for_its_assignment_is_dropped_from_a_stable_group),

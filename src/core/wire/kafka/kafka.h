@@ -91,6 +91,11 @@ static inline struct kafka_text kafka_text_of(const void *at, size_t size_bytes)
     CHECK(size_bytes <= INT32_MAX);
     return (struct kafka_text){.at = at, .size_bytes = (int32_t)size_bytes};
 }
+/* What Kafka says with INVALID_REQUEST when it has no more to say. */
+#define KAFKA_WORDS_INVALID_REQUEST                                                                                  \
+    "This most likely occurs because of a request being malformed by the client library or the message was sent to " \
+    "an incompatible broker. See the broker logs for more details."
+
 static inline struct kafka_text kafka_text_words(const char *words) { return kafka_text_of(words, strlen(words)); }
 static inline struct kafka_text kafka_text_of_slice(struct base_slice slice)
 {
