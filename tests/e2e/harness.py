@@ -317,6 +317,12 @@ def node_helper(file):
     return ["env", "NODE_PATH=" + os.path.join(CLIENTS, "node", "node_modules"), "node", os.path.join(HERE, "node", file)]
 
 
+def rust_helper():
+    """The same for the program of rust/."""
+    need("rust")
+    return [os.path.join(CLIENTS, "rust", "weir-e2e")]
+
+
 GO_PROGRAMS = {"franz-go": "franz", "sarama": "sarama"}
 
 
@@ -337,6 +343,8 @@ def member_helper(kind):
         return aiokafka_helper("member_aiokafka.py")
     if kind == "kafkajs":
         return [*node_helper("kafkajs.js"), "member"]
+    if kind == "rust-rdkafka":
+        return [*rust_helper(), "member"]
     if kind in GO_PROGRAMS:
         return [*go_helper(GO_PROGRAMS[kind]), "member"]
     return java_helper("Member", "128m") if kind == "java" else python_helper("member_confluent.py")
@@ -480,7 +488,8 @@ class Kcat:
         pass
 
 
-CLIENT_NAMES = ("kcat", "confluent-kafka", "java", "kafka-python", "franz-go", "sarama", "aiokafka", "kafkajs")
+FIRST_CLIENTS = ("kcat", "confluent-kafka", "java", "kafka-python")
+CLIENT_NAMES = (*FIRST_CLIENTS, "franz-go", "sarama", "aiokafka", "kafkajs", "rust-rdkafka")
 
 
 def open_client(name, bootstrap):
@@ -495,6 +504,8 @@ def open_client(name, bootstrap):
         return HelperClient(name, aiokafka_helper("client_aiokafka.py"), bootstrap)
     if name == "kafkajs":
         return HelperClient(name, node_helper("kafkajs.js"), bootstrap)
+    if name == "rust-rdkafka":
+        return HelperClient(name, rust_helper(), bootstrap)
     if name in GO_PROGRAMS:
         return HelperClient(name, go_helper(GO_PROGRAMS[name]), bootstrap)
     return HelperClient(name, java_helper("Client"), bootstrap)
