@@ -176,9 +176,10 @@ struct request {
     uint32_t sized_count;
     struct part *parts;
     uint32_t part_count;
-    uint32_t part_next;        /* the first not yet asked, watched or released */
-    uint32_t parts_open;       /* asked and not yet answered for the last time */
-    uint32_t parts_unwritten;  /* acks=1: parts that have not said written or failed */
+    uint32_t part_next;       /* the first not yet asked, watched or released */
+    uint32_t parts_open;      /* asked and not yet answered for the last time */
+    uint32_t parts_unwritten; /* acks=1: parts that have not said written or failed */
+    uint64_t begun_ns;
     uint64_t deadline_ns;      /* Fetch */
     uint64_t starves_until_ns; /* 0: has found its memory so far */
     uint8_t *answer_block;
@@ -309,6 +310,7 @@ struct broker {
     struct base_pool addresses; /* of those counted here: struct address */
     struct base_map addresses_by_ip;
 
+    struct broker_counters counters;
     struct ring inbox;
     struct ring outbox;
     struct ring held; /* MSG_APPEND that wait for room in the journal */
@@ -418,6 +420,10 @@ enum base_rc addresses_create(struct broker *broker, struct base_arena *arena);
 void addresses_opened(struct broker *broker, const struct conn_out *item, struct port_out *out);
 void addresses_gone(struct broker *broker, const struct conn_out *item, struct port_out *out);
 void addresses_message(struct broker *broker, const struct port_message *message, struct port_out *out);
+
+/* broker__counters.c */
+void count_answer(struct broker *broker, const struct request *request);
+void count_produced(struct broker *broker, const struct rec_batch *batch);
 
 /* broker__batch.c */
 struct rec_rules batch_rules(const struct broker *broker, const struct metadata_topic *topic);
