@@ -670,7 +670,11 @@ static void judge_offsets(void)
 
 static void finish(void)
 {
-    for (uint32_t i = 0; i < CONNS; i++) { stream.conns[i].is_wanted = stream.conns[i].is_deaf = false; }
+    for (uint32_t i = 0; i < CONNS; i++) {
+        struct client_conn *conn = &stream.conns[i];
+        conn->is_wanted = conn->is_deaf = false;
+        if (conn->state == CLOSED) { forget(conn); } /* what it never came to send */
+    }
     world_calm(stream.world);
     poke();
     run_until_serving();
