@@ -418,7 +418,7 @@ static void sync_all(int32_t generation)
         request.generation_id = generation;
         request.assignments = lines;
         request.assignments_count = i == 0 ? (int32_t)it.count : 0;
-        const struct kafka_sync_group_response *answer = answer_of(ask(GROUP_SYNC, 5, &request));
+        const struct kafka_sync_group_response *answer = answer_of(ask(GROUP_SYNC, 4, &request));
         CHECK(answer->error_code == KAFKA_ERROR_NONE);
         expect_bytes(answer->assignment, members[i].assignment, members[i].assignment_bytes);
         give_answers();
