@@ -202,6 +202,7 @@ static void on_done(struct broker *broker, const struct port_event *event, struc
     case PLOG_TOKEN_ROOM: plog_done(broker->plog, event, out); return;
     case JOURNAL_TOKEN_ROOM: journal_done(broker->journal, event, out); return;
     case CONN_TOKEN_ROOM: conn_done(broker->conns, event, out); return;
+    case FRONT_TOKEN_ROOM: front_done(broker, event, out); return;
     }
     UNREACHABLE();
 }

@@ -174,6 +174,9 @@ struct request {
     struct control_loan *loan;
     struct sized_topic *sized; /* DescribeLogDirs */
     uint32_t sized_count;
+    bool is_space_known; /* its disk was asked, and has answered: what it said, or -1 */
+    int64_t space_total_bytes;
+    int64_t space_usable_bytes;
     struct part *parts;
     uint32_t part_count;
     uint32_t part_next;       /* the first not yet asked, watched or released */
@@ -538,6 +541,9 @@ void delete_records_begin(struct broker *broker, struct request *request, struct
 void delete_records_answered(struct broker *broker, struct request *request, struct port_out *out);
 void log_dirs_begin(struct broker *broker, struct request *request, struct port_out *out);
 void log_dirs_answered(struct broker *broker, struct request *request, struct port_out *out);
+#define FRONT_TOKEN_ROOM ((uint64_t)0x46)
+/* A completion whose token has FRONT_TOKEN_ROOM in its top byte: how much room there is on the disk. */
+void front_done(struct broker *broker, const struct port_event *event, struct port_out *out);
 
 /* broker__configs.c */
 void describe_configs_begin(struct broker *broker, struct request *request, struct port_out *out);

@@ -620,6 +620,19 @@ static void on_part_answer(struct broker *broker, const struct port_message *mes
     if (has_enough(request)) { parts_answered(broker, request, out); }
 }
 
+void front_done(struct broker *broker, const struct port_event *event, struct port_out *out)
+{
+    struct request *request = request_at(broker, (uint32_t)event->done.token);
+    CHECK(event->done.effect == PORT_SPACE);
+    CHECK(request->state == REQUEST_WAITING && request->parts_open == 1); /* it stays until its disk has answered */
+    request->parts_open = 0;
+    request->is_space_known = true;
+    bool is_known = event->done.rc == PORT_OK;
+    request->space_total_bytes = is_known ? (int64_t)base_min_u64(event->done.total_bytes, INT64_MAX) : -1;
+    request->space_usable_bytes = is_known ? (int64_t)base_min_u64(event->done.count, INT64_MAX) : -1;
+    parts_answered(broker, request, out);
+}
+
 /* ---- the controller ------------------------------------------------------------------------------------------------------ */
 
 void request_control(struct broker *broker, struct request *request, struct control_loan *loan, struct port_out *out)
