@@ -68,7 +68,7 @@ def until(condition, timeout_s, what, every_s=0.01):
         if value:
             return value
         if time.monotonic() > deadline:
-            raise AssertionError(f"not within {timeout_s} s: {what}")
+            raise AssertionError(f"not within {timeout_s} s: {what() if callable(what) else what}")
         time.sleep(every_s)
 
 
@@ -347,6 +347,8 @@ def member_helper(kind):
         return [*rust_helper(), "member"]
     if kind in GO_PROGRAMS:
         return [*go_helper(GO_PROGRAMS[kind]), "member"]
+    if kind == "kafka-python":
+        return python_helper("member_kafka_python.py")
     return java_helper("Member", "128m") if kind == "java" else python_helper("member_confluent.py")
 
 

@@ -24,7 +24,7 @@ def numbers(partitions):
 def main(bootstrap, group, topic, strategy, instance=""):
     config = {"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False, "auto.offset.reset": "earliest",
               "session.timeout.ms": 10000, "heartbeat.interval.ms": 500, "partition.assignment.strategy": strategy,
-              "reconnect.backoff.max.ms": 500}
+              "reconnect.backoff.max.ms": 500, "topic.metadata.refresh.interval.ms": 2000}
     if instance:
         config["group.instance.id"] = instance
     consumer = Consumer(config)

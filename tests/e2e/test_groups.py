@@ -5,69 +5,16 @@ processing it and committing; through members that come, go and die, and kill -9
 
 import json
 import struct
-import subprocess
 import sys
-import threading
 import time
 
 import harness
 import kafka
 import wire
+from groups import PARTITIONS, Member, expect_exactly, fill, make, seen, share_all
 from harness import SKIPPED, Broker, Skip, check, equal, say, until
 
-PARTITIONS = 6
-NOT_LEADER = 6  # nothing was appended: a Kafka says so right after a topic was made
 SETTINGS = {"group.initial.rebalance.delay.ms": 300, "weir.check.slow": "true"}
-
-
-class Member:
-    """A consumer in a group, in a process of its own; what it says is kept."""
-
-    def __init__(self, kind, broker, group, topic, strategy="range", instance=""):
-        self.process = subprocess.Popen([*harness.member_helper(kind), broker.bootstrap, group, topic, strategy, instance], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        self.owned = set()
-        self.records = []
-        self.commits = 0
-        self.failures = []
-        self.moves = 0
-        self.is_closed = False
-        self.reader = threading.Thread(target=self._read, daemon=True)
-        self.reader.start()
-
-    def _read(self):
-        with self.process.stdout as lines:
-            for line in lines:
-                words = line.split()
-                partitions = {int(p) for p in words[1].split(",")} if len(words) > 1 and words[0] in ("assigned", "revoked", "lost") else set()
-                if words[0] == "assigned":
-                    self.owned |= partitions
-                    self.moves += 1
-                elif words[0] in ("revoked", "lost"):
-                    self.owned -= partitions
-                    self.moves += 1
-                elif words[0] == "record":
-                    self.records.append((int(words[1]), int(words[2])))
-                elif words[0] == "committed":
-                    self.commits += 1
-                elif words[0] == "uncommitted":
-                    self.failures.append(words[1])
-                elif words[0] == "closed":
-                    self.is_closed = True
-
-    def close(self):
-        """It leaves the group as it should."""
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        self.process.wait(60)
-        self.reader.join(10)
-        check(self.is_closed, "a member ended without closing")
-
-    def kill(self):
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        self.reader.join(10)
 
 
 def kinds():
@@ -75,40 +22,6 @@ def kinds():
     if not all_kinds:
         raise Skip("no client with groups is there")
     return all_kinds
-
-
-def fill(broker, topic, first, count):
-    """Records number first .. first + count - 1, one in turn to each partition."""
-    with wire.Conn(broker.host, broker.port) as conn:
-        for partition in range(PARTITIONS):
-            values = [b"%d" % i for i in range(first, first + count) if i % PARTITIONS == partition]
-            batch = wire.batch(values)
-            until(lambda p=partition, b=batch: conn.produce(topic, {p: b})[(topic, p)][0] != NOT_LEADER, 10, "a leader is there")
-
-
-def make(broker, topic):
-    with wire.Conn(broker.host, broker.port) as conn:
-        equal(conn.create_topic(topic, PARTITIONS)[0], 0, "create " + topic)
-
-
-def seen(members):
-    return [record for member in members for record in member.records]
-
-
-def share_all(members):
-    """Each has as many as the others, and nobody has what another has."""
-    owned = [p for member in members for p in member.owned]
-    each = PARTITIONS // len(members)
-    return len(owned) == PARTITIONS and len(set(owned)) == PARTITIONS and all(len(member.owned) == each for member in members)
-
-
-def expect_exactly(members, count, twice_at_most=0):
-    want = {(i % PARTITIONS, i // PARTITIONS) for i in range(count)}
-    got = seen(members)
-    missing = want - set(got)
-    check(not missing, lambda: f"never processed: {sorted(missing)[:10]} of {len(missing)}")
-    equal(set(got) - want, set(), "records that were not produced")
-    check(len(got) - len(want) <= twice_at_most, lambda: f"{len(got) - len(want)} records were seen twice, {twice_at_most} may be")
 
 
 def each_kind(body):

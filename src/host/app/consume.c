@@ -21,7 +21,9 @@ static const char usage[] =
     "  --partition P           only this partition\n"
     "  --group G               as a member of the group G: its members share the partitions, begin where G has\n"
     "                          committed (--from: where it has not), and commit what they have printed, once a second\n"
-    "                          and at the end\n"
+    "                          and at the end; what is assigned, revoked and lost is said on standard error\n"
+    "  --assignor A            how the members of G divide: range (default) or cooperative-sticky; all must have it\n"
+    "  --instance I            a static member, whose partitions wait for its return until its session has ended\n"
     "  --json                  one object a line: topic, partition, offset, timestamp, key, headers, value; what is "
     "no\n"
     "                          UTF-8 is in a field NAME_base64\n";
@@ -35,7 +37,10 @@ struct consume {
     struct app_command command;
     const char *topic;
     const char *group; /* NULL: none */
-    uint32_t lost;     /* partitions that went without a commit, and nobody was told yet */
+    const char *instance;
+    const char *telling; /* the line about partitions that is being written; NULL: none */
+    enum client_strategy strategy;
+    bool has_group_option;
     bool is_leaving;
     enum client_start start;
     int64_t at;
@@ -135,7 +140,26 @@ static void look_at_ends(struct app_command *command)
     struct consume *own = command->own;
     struct client_group_view view = {.owned = (uint32_t)own->partitions, .is_member = own->is_assigned};
     if (own->group != NULL) { client_group_view(command->client, &view); }
-    if (own->is_exit && view.is_member && own->at_end == (int32_t)view.owned) { finish(command, APP_DONE); }
+    bool has_nothing_yet =
+        view.owned == 0 && own->strategy == CLIENT_COOPERATIVE_STICKY; /* what others give up comes later */
+    if (own->is_exit && view.is_member && !has_nothing_yet && own->at_end == (int32_t)view.owned) {
+        finish(command, APP_DONE);
+    }
+}
+
+/* "group 'g': assigned 0 1 2" */
+static void tell(struct consume *own, const char *what, int32_t partition)
+{
+    if (own->telling != NULL && own->telling != what) { fprintf(stderr, "\n"); }
+    if (own->telling != what) { fprintf(stderr, "group '%s': %s", own->group, what); }
+    own->telling = what;
+    if (partition >= 0) { fprintf(stderr, " %d", (int)partition); }
+}
+
+static void end_telling(struct consume *own)
+{
+    if (own->telling != NULL) { fprintf(stderr, "\n"); }
+    own->telling = NULL;
 }
 
 static void on_group(struct app_command *command, const struct client_result *result)
@@ -146,20 +170,25 @@ static void on_group(struct app_command *command, const struct client_result *re
     case CLIENT_REVOKED:
         if (flag != NULL && *flag) { own->at_end -= 1; }
         if (flag != NULL) { *flag = false; }
-        if (result->outcome == CLIENT_UNKNOWN) { own->lost += 1; }
+        tell(own, result->outcome == CLIENT_UNKNOWN ? "lost" : "revoked", result->partition);
         return;
     case CLIENT_COMMITTED:
         if (result->error != KAFKA_ERROR_NONE) {
+            end_telling(own);
             (void)app_error(kafka_error_name(result->error), "group '%s': offset %lld of partition %d is not committed",
                             own->group, (long long)result->offset, (int)result->partition); /* a warning: we go on */
         }
         return;
     case CLIENT_GROUP_FAILED:
+        end_telling(own);
         app_finish(command, app_error(result->rc == PORT_OK ? kafka_error_name(result->error) : NULL, "group '%s'%s",
                                       own->group, result->rc == PORT_OK ? "" : ": no memory for all its partitions"));
         return;
-    case CLIENT_LEFT: app_finish(command, command->code); return;
-    case CLIENT_ASSIGNED:
+    case CLIENT_LEFT:
+        end_telling(own);
+        app_finish(command, command->code);
+        return;
+    case CLIENT_ASSIGNED: tell(own, "assigned", result->partition); return;
     case CLIENT_RESUMED:
     case CLIENT_PRODUCED:
     case CLIENT_RECORD:
@@ -215,13 +244,7 @@ static void after(struct app_command *command)
     struct consume *own = command->own;
     struct client_topic_view view;
     if (fflush(stdout) != 0) { app_finish(command, APP_FAILED); } /* whoever read our output has gone */
-    if (own->lost > 0) {
-        fprintf(stderr,
-                "warning: group '%s' took %u partitions away before their offsets were committed: records may "
-                "be read twice\n",
-                own->group, (unsigned)own->lost);
-        own->lost = 0;
-    }
+    end_telling(own);
     if (own->is_assigned || command->is_finished || own->is_leaving) { return; }
     client_topic_view(command->client, base_slice_text(own->topic), &view);
     if (view.state == CLIENT_TOPIC_UNKNOWN) { return; }
@@ -256,6 +279,8 @@ static void begin(struct app_command *command)
     struct client_group group;
     client_group_default(&group);
     group.group_id = base_slice_text(own->group);
+    if (own->instance != NULL) { group.instance_id = base_slice_text(own->instance); }
+    group.strategy = own->strategy;
     group.topics[0] = base_slice_text(own->topic);
     group.topic_count = 1;
     group.start = own->start;
@@ -294,6 +319,20 @@ static bool take_from(struct consume *own, const char *words)
     return false;
 }
 
+static bool take_assignor(struct consume *own, const char *words)
+{
+    if (strcmp(words, "range") == 0) {
+        own->strategy = CLIENT_RANGE;
+    } else if (strcmp(words, "cooperative-sticky") == 0) {
+        own->strategy = CLIENT_COOPERATIVE_STICKY;
+    } else {
+        (void)app_usage("consume", "--assignor is '%s': should be range or cooperative-sticky", words); /* as above */
+        return false;
+    }
+    own->has_group_option = true;
+    return true;
+}
+
 static int read_arguments(struct app_args *args, struct consume *own)
 {
     const char *value = NULL;
@@ -308,6 +347,10 @@ static int read_arguments(struct app_args *args, struct consume *own)
             is_good = app_number("consume", "--partition", value, 0, INT32_MAX, &own->partition);
         } else if (app_take_option(args, "--group", &value)) {
             own->group = value;
+        } else if (app_take_option(args, "--instance", &value)) {
+            own->instance = value;
+        } else if (app_take_option(args, "--assignor", &value)) {
+            is_good = take_assignor(own, value);
         } else if (app_take_flag(args, "--exit")) {
             own->is_exit = true;
         } else if (own->topic == NULL && app_take_word(args, &value)) {
@@ -317,6 +360,23 @@ static int read_arguments(struct app_args *args, struct consume *own)
         }
     }
     return args->is_bad || !is_good ? APP_USAGE : APP_DONE;
+}
+
+static int check_group(const struct consume *own)
+{
+    if (own->group != NULL && (own->group[0] == '\0' || strlen(own->group) > CLIENT_GROUP_NAME_MAX)) {
+        return app_usage("consume", "the group's name is empty or too long");
+    }
+    if (own->instance != NULL && (own->instance[0] == '\0' || strlen(own->instance) > CLIENT_GROUP_NAME_MAX)) {
+        return app_usage("consume", "the instance's name is empty or too long");
+    }
+    if (own->group == NULL && (own->instance != NULL || own->has_group_option)) {
+        return app_usage("consume", "--instance and --assignor are for members of a --group");
+    }
+    if (own->group != NULL && own->partition >= 0) {
+        return app_usage("consume", "--partition and --group: the group says which partitions are read");
+    }
+    return APP_DONE;
 }
 
 int app_consume(struct app_args *args)
@@ -340,12 +400,8 @@ int app_consume(struct app_args *args)
     if (own->topic[0] == '\0' || strlen(own->topic) > CLIENT_TOPIC_NAME_MAX) {
         return app_usage("consume", "the topic's name is empty or too long");
     }
-    if (own->group != NULL && (own->group[0] == '\0' || strlen(own->group) > CLIENT_GROUP_NAME_MAX)) {
-        return app_usage("consume", "the group's name is empty or too long");
-    }
-    if (own->group != NULL && own->partition >= 0) {
-        return app_usage("consume", "--partition and --group: the group says which partitions are read");
-    }
+    code = check_group(own);
+    if (code != APP_DONE) { return code; }
     if (own->group != NULL) { own->command.config.metadata_max_age_ms = METADATA_AGE_MS; }
     if (own->is_exit) { own->command.config.fetch_wait_ms = 50; }
     return app_command_run(&own->command);

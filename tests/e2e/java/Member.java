@@ -42,6 +42,7 @@ public final class Member {
         config.put("session.timeout.ms", "10000");
         config.put("heartbeat.interval.ms", "500");
         config.put("max.poll.records", "100");
+        config.put("metadata.max.age.ms", "2000");
         config.put("partition.assignment.strategy", args[3].equals("cooperative-sticky")
             ? "org.apache.kafka.clients.consumer.CooperativeStickyAssignor" : "org.apache.kafka.clients.consumer.RangeAssignor");
         if (args.length > 4 && !args[4].isEmpty()) {

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One member of a group (kafka-python), as member_confluent.py describes it; strategies: range, cooperative-sticky.
+
+  member_kafka_python.py BOOTSTRAP GROUP TOPIC STRATEGY [INSTANCE]
+"""
+
+import sys
+import threading
+import time
+
+from kafka import ConsumerRebalanceListener, KafkaConsumer
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.errors import KafkaError
+
+STRATEGIES = {"range": RangePartitionAssignor, "cooperative-sticky": CooperativeStickyAssignor}
+
+
+def say(words):
+    sys.stdout.write(words + "\n")
+    sys.stdout.flush()
+
+
+def numbers(partitions):
+    return ",".join(sorted(str(p.partition) for p in partitions))
+
+
+class Listener(ConsumerRebalanceListener):
+    def on_partitions_revoked(self, revoked):
+        say("revoked " + numbers(revoked))
+
+    def on_partitions_assigned(self, assigned):
+        say("assigned " + numbers(assigned))
+
+    def on_partitions_lost(self, lost):
+        say("lost " + numbers(lost))
+
+
+def main(bootstrap, group, topic, strategy, instance=""):
+    ends = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(1), ends.set()), daemon=True).start()
+    consumer = None
+    while consumer is None:
+        try:
+            consumer = KafkaConsumer(bootstrap_servers=bootstrap, group_id=group, group_instance_id=instance or None, enable_auto_commit=False,
+                                     auto_offset_reset="earliest", session_timeout_ms=10000, heartbeat_interval_ms=500, max_poll_records=100,
+                                     metadata_max_age_ms=2000, reconnect_backoff_max_ms=500,
+                                     partition_assignment_strategy=[STRATEGIES[strategy]])
+        except KafkaError as error:  # a client of this kind does not start while its broker is away
+            say("failed " + type(error).__name__)
+            time.sleep(0.1)
+    consumer.subscribe([topic], listener=Listener())
+    while not ends.is_set():
+        # Where a shorter time ends just as it was given its partitions, it takes itself for a member and never becomes one.
+        batches = consumer.poll(timeout_ms=1000)
+        for batch in batches.values():
+            for record in batch:
+                say(f"record {record.partition} {record.offset}")
+        if not batches:
+            continue
+        try:
+            consumer.commit()
+            say("committed")
+        except KafkaError as error:
+            say("uncommitted " + type(error).__name__)
+    consumer.close(autocommit=False)
+    say("closed")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
