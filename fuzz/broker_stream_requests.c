@@ -49,7 +49,7 @@ uint32_t stream_take(struct stream_input *input, uint32_t bytes)
 
 /* ---- odd values --------------------------------------------------------------------------------------------------------- */
 
-static int64_t odd(struct stream_input *input)
+int64_t stream_odd(struct stream_input *input)
 {
     static const int64_t values[] = {-1,        -2,        -3,        -4,        -5,        -6,        -7,
                                      INT64_MIN, INT64_MAX, INT32_MAX, INT32_MIN, INT16_MAX, INT16_MIN, (int64_t)1 << 32,
@@ -57,22 +57,22 @@ static int64_t odd(struct stream_input *input)
     uint32_t byte = stream_take(input, 1);
     return byte < 236 ? byte % 16 : values[byte - 236];
 }
-static int32_t odd_i32(struct stream_input *input)
+int32_t stream_odd_i32(struct stream_input *input)
 {
-    return (int32_t)base_min_i64(base_max_i64(odd(input), INT32_MIN), INT32_MAX);
+    return (int32_t)base_min_i64(base_max_i64(stream_odd(input), INT32_MIN), INT32_MAX);
 }
 static int16_t odd_i16(struct stream_input *input)
 {
-    return (int16_t)base_min_i64(base_max_i64(odd(input), INT16_MIN), INT16_MAX);
+    return (int16_t)base_min_i64(base_max_i64(stream_odd(input), INT16_MIN), INT16_MAX);
 }
 
-static int32_t count_of(struct stream_input *input)
+int32_t stream_count(struct stream_input *input)
 {
     static const int32_t counts[] = {1, 1, 1, 2, 1, 3, 0, 1, 1, 2, 1, 5, 1, 1, 17, 64};
     return counts[stream_take(input, 1) % BASE_ARRAY_COUNT(counts)];
 }
 
-static struct kafka_text name_of(struct stream_input *input)
+struct kafka_text stream_topic(struct stream_input *input)
 {
     static const char *const names[] = {"a",
                                         "b",
@@ -98,7 +98,7 @@ static struct kafka_text name_of(struct stream_input *input)
     return kafka_text_of(long_name, 249 + at - BASE_ARRAY_COUNT(names));
 }
 
-static struct base_uuid id_of(struct stream_input *input, const struct stream_ids *ids)
+struct base_uuid stream_id(struct stream_input *input, const struct stream_ids *ids)
 {
     struct base_uuid id = {{0}};
     uint32_t byte = stream_take(input, 1);
@@ -125,7 +125,7 @@ static void add_records(struct stream_input *input, struct rec_build *build)
         size_t value_bytes = stream_take(input, 1) * (size_t)(shape >= 128 ? 16 : 1);
         struct rec_value key = shape % 8 >= 4 ? rec_value_of(base_slice_text("key")) : rec_null();
         struct rec_header header = {.key = base_slice_text("h"), .value = rec_null()};
-        int64_t time_ms = shape % 16 >= 8 ? odd(input) : 1700000000000;
+        int64_t time_ms = shape % 16 >= 8 ? stream_odd(input) : 1700000000000;
         enum base_rc rc = rec_build_add(build, time_ms, key, rec_value_of(base_slice_of(value, value_bytes)), &header,
                                         shape / 64 % 2);
         if (rc != BASE_OK) { return; } /* it is large enough */
@@ -145,11 +145,11 @@ static size_t spoil(struct stream_input *input, uint8_t *batch, size_t size_byte
     case 0: batch[REC_CRC_AT] ^= 1; return size_bytes;
     case 1: batch[REC_MAGIC_AT] = (uint8_t)stream_take(input, 1); return size_bytes;
     case 2: base_put_u16(batch + REC_ATTRIBUTES_AT, (uint16_t)stream_take(input, 2)); break;
-    case 3: base_put_u32(batch + REC_LAST_OFFSET_DELTA_AT, (uint32_t)odd_i32(input)); break;
-    case 4: base_put_u32(batch + REC_RECORD_COUNT_AT, (uint32_t)odd_i32(input)); break;
-    case 5: base_put_u64(batch, (uint64_t)odd(input)); return size_bytes;
-    case 6: base_put_u32(batch + 8, (uint32_t)odd_i32(input)); return size_bytes;
-    case 7: base_put_u64(batch + REC_MAX_TIMESTAMP_AT, (uint64_t)odd(input)); break;
+    case 3: base_put_u32(batch + REC_LAST_OFFSET_DELTA_AT, (uint32_t)stream_odd_i32(input)); break;
+    case 4: base_put_u32(batch + REC_RECORD_COUNT_AT, (uint32_t)stream_odd_i32(input)); break;
+    case 5: base_put_u64(batch, (uint64_t)stream_odd(input)); return size_bytes;
+    case 6: base_put_u32(batch + 8, (uint32_t)stream_odd_i32(input)); return size_bytes;
+    case 7: base_put_u64(batch + REC_MAX_TIMESTAMP_AT, (uint64_t)stream_odd(input)); break;
     case 8: {
         uint32_t at = REC_ATTRIBUTES_AT + stream_take(input, 2) % (uint32_t)(size_bytes - REC_ATTRIBUTES_AT);
         batch[at] = (uint8_t)stream_take(input, 1);
@@ -168,10 +168,10 @@ static size_t build_batch(struct stream_input *input, uint8_t *at)
     struct rec_build_config config = rec_build_plain();
     uint32_t who = stream_take(input, 1);
     if (who >= 128) {
-        config.producer_id = who >= 250 ? odd(input) : who % 3;
+        config.producer_id = who >= 250 ? stream_odd(input) : who % 3;
         if (config.producer_id < -1) { config.producer_id = 7; }
         config.producer_epoch = (int16_t)base_max_i64(who >= 240 ? odd_i16(input) : 0, 0);
-        config.base_sequence = (int32_t)base_max_i64(odd_i32(input), 0);
+        config.base_sequence = (int32_t)base_max_i64(stream_odd_i32(input), 0);
     }
     struct rec_build build;
     if (rec_build_init(&build, at, BATCH_BYTES, config) != BASE_OK) { return 0; }
@@ -199,16 +199,16 @@ static bool fill_produce(struct stream_input *input, const struct stream_ids *id
 {
     uint32_t acks = stream_take(input, 1);
     request->acks = acks < 160 ? -1 : acks < 200 ? 1 : acks < 230 ? 0 : odd_i16(input);
-    request->timeout_ms = odd_i32(input);
+    request->timeout_ms = stream_odd_i32(input);
     if (acks == 255) { request->transactional_id = kafka_text_words("t"); }
-    request->topic_data_count = base_min_i64(count_of(input), 5) > 3 ? 2 : 1;
+    request->topic_data_count = base_min_i64(stream_count(input), 5) > 3 ? 2 : 1;
     request->topic_data = kafka_produce_request_topic_produce_data_take(arena, request->topic_data_count);
     if (request->topic_data == NULL) { return false; }
     for (int32_t t = 0; t < request->topic_data_count; t++) {
         struct kafka_produce_request_topic_produce_data *topic = &request->topic_data[t];
-        topic->name = name_of(input);
-        topic->topic_id = id_of(input, ids);
-        topic->partition_data_count = count_of(input);
+        topic->name = stream_topic(input);
+        topic->topic_id = stream_id(input, ids);
+        topic->partition_data_count = stream_count(input);
         topic->partition_data = kafka_produce_request_partition_produce_data_take(arena, topic->partition_data_count);
         if (topic->partition_data == NULL) { return false; }
         uint8_t *batch = base_arena_take(arena, 2 * BATCH_BYTES);
@@ -216,7 +216,8 @@ static bool fill_produce(struct stream_input *input, const struct stream_ids *id
         size_t batch_bytes = build_batch(input, batch); /* the same for all: producing to one twice is the point */
         uint32_t spread = stream_take(input, 1);
         for (int32_t p = 0; p < topic->partition_data_count; p++) {
-            topic->partition_data[p].index = spread == 255 ? odd_i32(input) : (int32_t)(spread % 4 * (uint32_t)p % 4);
+            topic->partition_data[p].index =
+                spread == 255 ? stream_odd_i32(input) : (int32_t)(spread % 4 * (uint32_t)p % 4);
             topic->partition_data[p].records = kafka_records_of(batch, batch_bytes);
             if (spread == 254) { topic->partition_data[p].records = kafka_records_null(); }
         }
@@ -227,34 +228,34 @@ static bool fill_produce(struct stream_input *input, const struct stream_ids *id
 static bool fill_fetch(struct stream_input *input, const struct stream_ids *ids, struct base_arena *arena,
                        struct kafka_fetch_request *request)
 {
-    request->max_wait_ms = odd_i32(input);
-    request->min_bytes = odd_i32(input);
+    request->max_wait_ms = stream_odd_i32(input);
+    request->min_bytes = stream_odd_i32(input);
     uint32_t shape = stream_take(input, 1);
-    request->max_bytes = shape < 128 ? 1 << 20 : odd_i32(input);
+    request->max_bytes = shape < 128 ? 1 << 20 : stream_odd_i32(input);
     if (shape >= 224) {
-        request->isolation_level = (int8_t)odd(input);
-        request->session_id = odd_i32(input);
-        request->session_epoch = odd_i32(input);
-        request->replica_state.replica_id = odd_i32(input);
+        request->isolation_level = (int8_t)stream_odd(input);
+        request->session_id = stream_odd_i32(input);
+        request->session_epoch = stream_odd_i32(input);
+        request->replica_state.replica_id = stream_odd_i32(input);
     }
-    request->topics_count = count_of(input);
+    request->topics_count = stream_count(input);
     request->topics = kafka_fetch_request_fetch_topic_take(arena, request->topics_count);
     if (request->topics == NULL) { return false; }
     for (int32_t t = 0; t < request->topics_count; t++) {
         struct kafka_fetch_request_fetch_topic *topic = &request->topics[t];
-        topic->topic = name_of(input);
-        topic->topic_id = id_of(input, ids);
-        topic->partitions_count = count_of(input);
+        topic->topic = stream_topic(input);
+        topic->topic_id = stream_id(input, ids);
+        topic->partitions_count = stream_count(input);
         topic->partitions = kafka_fetch_request_fetch_partition_take(arena, topic->partitions_count);
         if (topic->partitions == NULL) { return false; }
         bool is_odd = stream_take(input, 1) >= 192;
         for (int32_t p = 0; p < topic->partitions_count; p++) {
             struct kafka_fetch_request_fetch_partition *partition = &topic->partitions[p];
-            partition->partition = is_odd ? odd_i32(input) : 0;
-            partition->fetch_offset = odd(input);
-            partition->partition_max_bytes = is_odd ? odd_i32(input) : 1 << 20;
-            partition->current_leader_epoch = is_odd ? odd_i32(input) : -1;
-            partition->last_fetched_epoch = is_odd ? odd_i32(input) : -1;
+            partition->partition = is_odd ? stream_odd_i32(input) : 0;
+            partition->fetch_offset = stream_odd(input);
+            partition->partition_max_bytes = is_odd ? stream_odd_i32(input) : 1 << 20;
+            partition->current_leader_epoch = is_odd ? stream_odd_i32(input) : -1;
+            partition->last_fetched_epoch = is_odd ? stream_odd_i32(input) : -1;
         }
     }
     return true;
@@ -265,19 +266,19 @@ static bool fill_list_offsets(struct stream_input *input, struct base_arena *are
 {
     request->replica_id = -1;
     request->isolation_level = (int8_t)(stream_take(input, 1) % 2);
-    request->topics_count = count_of(input);
+    request->topics_count = stream_count(input);
     request->topics = kafka_list_offsets_request_list_offsets_topic_take(arena, request->topics_count);
     if (request->topics == NULL) { return false; }
     for (int32_t t = 0; t < request->topics_count; t++) {
         struct kafka_list_offsets_request_list_offsets_topic *topic = &request->topics[t];
-        topic->name = name_of(input);
-        topic->partitions_count = count_of(input);
+        topic->name = stream_topic(input);
+        topic->partitions_count = stream_count(input);
         topic->partitions = kafka_list_offsets_request_list_offsets_partition_take(arena, topic->partitions_count);
         if (topic->partitions == NULL) { return false; }
         for (int32_t p = 0; p < topic->partitions_count; p++) {
-            topic->partitions[p].partition_index = odd_i32(input);
-            topic->partitions[p].current_leader_epoch = stream_take(input, 1) < 200 ? -1 : odd_i32(input);
-            topic->partitions[p].timestamp = odd(input);
+            topic->partitions[p].partition_index = stream_odd_i32(input);
+            topic->partitions[p].current_leader_epoch = stream_take(input, 1) < 200 ? -1 : stream_odd_i32(input);
+            topic->partitions[p].timestamp = stream_odd(input);
         }
     }
     return true;
@@ -289,15 +290,15 @@ static bool fill_metadata(struct stream_input *input, const struct stream_ids *i
     uint32_t shape = stream_take(input, 1);
     request->allow_auto_topic_creation = shape % 2 == 0;
     request->include_topic_authorized_operations = shape % 4 >= 2;
-    request->topics_count = shape >= 224 ? -1 : count_of(input);
+    request->topics_count = shape >= 224 ? -1 : stream_count(input);
     request->topics =
         kafka_metadata_request_metadata_request_topic_take(arena, (int32_t)base_max_i64(request->topics_count, 0));
     if (request->topics == NULL) { return false; }
     for (int32_t t = 0; t < request->topics_count; t++) {
-        request->topics[t].name = name_of(input);
+        request->topics[t].name = stream_topic(input);
         if (shape >= 192) {
             request->topics[t].name = kafka_text_null();
-            request->topics[t].topic_id = id_of(input, ids);
+            request->topics[t].topic_id = stream_id(input, ids);
         }
     }
     return true;
@@ -345,23 +346,23 @@ static bool fill_create_topics(struct stream_input *input, struct base_arena *ar
 {
     uint32_t shape = stream_take(input, 1);
     request->validate_only = shape >= 240;
-    request->timeout_ms = odd_i32(input);
-    request->topics_count = shape % 4 == 3 ? count_of(input) : 1;
+    request->timeout_ms = stream_odd_i32(input);
+    request->topics_count = shape % 4 == 3 ? stream_count(input) : 1;
     request->topics = kafka_create_topics_request_creatable_topic_take(arena, request->topics_count);
     if (request->topics == NULL) { return false; }
     for (int32_t t = 0; t < request->topics_count; t++) {
         struct kafka_create_topics_request_creatable_topic *topic = &request->topics[t];
-        topic->name = name_of(input);
-        topic->num_partitions = shape < 192 ? (int32_t)(1 + shape % 4) : odd_i32(input);
+        topic->name = stream_topic(input);
+        topic->num_partitions = shape < 192 ? (int32_t)(1 + shape % 4) : stream_odd_i32(input);
         topic->replication_factor = shape < 192 ? 1 : odd_i16(input);
         if (shape >= 224) {
-            topic->assignments_count = count_of(input);
+            topic->assignments_count = stream_count(input);
             topic->assignments =
                 kafka_create_topics_request_creatable_replica_assignment_take(arena, topic->assignments_count);
             if (topic->assignments == NULL) { return false; }
             static int32_t brokers[] = {1, 1};
             for (int32_t i = 0; i < topic->assignments_count; i++) {
-                topic->assignments[i].partition_index = stream_take(input, 1) < 200 ? i : odd_i32(input);
+                topic->assignments[i].partition_index = stream_take(input, 1) < 200 ? i : stream_odd_i32(input);
                 topic->assignments[i].broker_ids = brokers;
                 topic->assignments[i].broker_ids_count = (int32_t)(stream_take(input, 1) % 3);
             }
@@ -374,13 +375,13 @@ static bool fill_create_topics(struct stream_input *input, struct base_arena *ar
 static bool fill_delete_topics(struct stream_input *input, const struct stream_ids *ids, struct base_arena *arena,
                                int16_t version, struct kafka_delete_topics_request *request)
 {
-    request->timeout_ms = odd_i32(input);
-    int32_t count = count_of(input);
+    request->timeout_ms = stream_odd_i32(input);
+    int32_t count = stream_count(input);
     if (version < 6) {
         request->topic_names_count = count;
         request->topic_names = base_arena_take_array(arena, (size_t)count, sizeof *request->topic_names);
         if (request->topic_names == NULL) { return false; }
-        for (int32_t t = 0; t < count; t++) { request->topic_names[t] = name_of(input); }
+        for (int32_t t = 0; t < count; t++) { request->topic_names[t] = stream_topic(input); }
         return true;
     }
     request->topics_count = count;
@@ -388,8 +389,8 @@ static bool fill_delete_topics(struct stream_input *input, const struct stream_i
     if (request->topics == NULL) { return false; }
     for (int32_t t = 0; t < count; t++) {
         uint32_t how = stream_take(input, 1);
-        if (how < 224) { request->topics[t].name = name_of(input); }
-        if (how >= 192) { request->topics[t].topic_id = id_of(input, ids); }
+        if (how < 224) { request->topics[t].name = stream_topic(input); }
+        if (how >= 192) { request->topics[t].topic_id = stream_id(input, ids); }
     }
     return true;
 }
@@ -400,7 +401,7 @@ static bool fill_describe_configs(struct stream_input *input, struct base_arena 
     static struct kafka_text keys[3];
     request->include_synonyms = true;
     request->include_documentation = true;
-    request->resources_count = count_of(input);
+    request->resources_count = stream_count(input);
     request->resources = kafka_describe_configs_request_describe_configs_resource_take(arena, request->resources_count);
     if (request->resources == NULL) { return false; }
     keys[0] = keys[1] = kafka_text_words("retention.ms");
@@ -408,8 +409,8 @@ static bool fill_describe_configs(struct stream_input *input, struct base_arena 
     for (int32_t r = 0; r < request->resources_count; r++) {
         struct kafka_describe_configs_request_describe_configs_resource *resource = &request->resources[r];
         uint32_t how = stream_take(input, 1);
-        resource->resource_type = how < 160 ? 2 : how < 220 ? 4 : (int8_t)odd(input);
-        resource->resource_name = how % 2 == 0 ? kafka_text_words("1") : name_of(input);
+        resource->resource_type = how < 160 ? 2 : how < 220 ? 4 : (int8_t)stream_odd(input);
+        resource->resource_name = how % 2 == 0 ? kafka_text_words("1") : stream_topic(input);
         resource->configuration_keys_count = how % 4 == 3 ? (int32_t)(how / 4 % 4) : -1;
         resource->configuration_keys = keys;
     }
@@ -421,14 +422,14 @@ static bool fill_create_partitions(struct stream_input *input, struct base_arena
 {
     uint32_t shape = stream_take(input, 1);
     request->validate_only = shape >= 240;
-    request->topics_count = shape % 4 == 3 ? count_of(input) : 1;
+    request->topics_count = shape % 4 == 3 ? stream_count(input) : 1;
     request->topics = kafka_create_partitions_request_create_partitions_topic_take(arena, request->topics_count);
     if (request->topics == NULL) { return false; }
     for (int32_t t = 0; t < request->topics_count; t++) {
         struct kafka_create_partitions_request_create_partitions_topic *topic = &request->topics[t];
-        topic->name = name_of(input);
-        topic->count = shape < 192 ? (int32_t)(1 + shape % 8) : odd_i32(input);
-        topic->assignments_count = shape < 160 ? -1 : count_of(input);
+        topic->name = stream_topic(input);
+        topic->count = shape < 192 ? (int32_t)(1 + shape % 8) : stream_odd_i32(input);
+        topic->assignments_count = shape < 160 ? -1 : stream_count(input);
         if (topic->assignments_count < 0) { continue; }
         topic->assignments =
             kafka_create_partitions_request_create_partitions_assignment_take(arena, topic->assignments_count);
@@ -446,15 +447,15 @@ static bool fill_alter_configs(struct stream_input *input, struct base_arena *ar
                                struct kafka_incremental_alter_configs_request *request)
 {
     request->validate_only = stream_take(input, 1) >= 240;
-    request->resources_count = count_of(input);
+    request->resources_count = stream_count(input);
     request->resources =
         kafka_incremental_alter_configs_request_alter_configs_resource_take(arena, request->resources_count);
     if (request->resources == NULL) { return false; }
     for (int32_t r = 0; r < request->resources_count; r++) {
         struct kafka_incremental_alter_configs_request_alter_configs_resource *resource = &request->resources[r];
         uint32_t how = stream_take(input, 1);
-        resource->resource_type = how < 192 ? 2 : how < 240 ? 4 : (int8_t)odd(input);
-        resource->resource_name = how % 8 == 7 ? kafka_text_words("1") : name_of(input);
+        resource->resource_type = how < 192 ? 2 : how < 240 ? 4 : (int8_t)stream_odd(input);
+        resource->resource_name = how % 8 == 7 ? kafka_text_words("1") : stream_topic(input);
         resource->configs_count = (int32_t)(how % 4);
         resource->configs =
             kafka_incremental_alter_configs_request_alterable_config_take(arena, resource->configs_count);
@@ -465,7 +466,8 @@ static bool fill_alter_configs(struct stream_input *input, struct base_arena *ar
             resource->configs[i].name = kafka_text_words(configs[at % BASE_ARRAY_COUNT(configs)].name);
             resource->configs[i].value = kafka_text_words(configs[at % BASE_ARRAY_COUNT(configs)].value);
             if (at >= 240) { resource->configs[i].value = kafka_text_null(); }
-            resource->configs[i].config_operation = operation < 250 ? (int8_t)(operation % 4) : (int8_t)odd(input);
+            resource->configs[i].config_operation =
+                operation < 250 ? (int8_t)(operation % 4) : (int8_t)stream_odd(input);
         }
     }
     return true;
@@ -475,14 +477,14 @@ static bool fill_replace_configs(struct stream_input *input, struct base_arena *
                                  struct kafka_alter_configs_request *request)
 {
     request->validate_only = stream_take(input, 1) >= 240;
-    request->resources_count = count_of(input);
+    request->resources_count = stream_count(input);
     request->resources = kafka_alter_configs_request_alter_configs_resource_take(arena, request->resources_count);
     if (request->resources == NULL) { return false; }
     for (int32_t r = 0; r < request->resources_count; r++) {
         struct kafka_alter_configs_request_alter_configs_resource *resource = &request->resources[r];
         uint32_t how = stream_take(input, 1);
-        resource->resource_type = how < 192 ? 2 : how < 240 ? 4 : (int8_t)odd(input);
-        resource->resource_name = how % 8 == 7 ? kafka_text_words("1") : name_of(input);
+        resource->resource_type = how < 192 ? 2 : how < 240 ? 4 : (int8_t)stream_odd(input);
+        resource->resource_name = how % 8 == 7 ? kafka_text_words("1") : stream_topic(input);
         resource->configs_count = (int32_t)(how % 4);
         resource->configs = kafka_alter_configs_request_alterable_config_take(arena, resource->configs_count);
         if (resource->configs == NULL) { return false; }
@@ -500,16 +502,16 @@ static bool fill_describe_topic_partitions(struct stream_input *input, struct ba
                                            struct kafka_describe_topic_partitions_request *request)
 {
     uint32_t shape = stream_take(input, 1);
-    if (shape >= 128) { request->response_partition_limit = odd_i32(input); }
-    request->topics_count = shape % 8 == 7 ? 0 : count_of(input);
+    if (shape >= 128) { request->response_partition_limit = stream_odd_i32(input); }
+    request->topics_count = shape % 8 == 7 ? 0 : stream_count(input);
     request->topics = kafka_describe_topic_partitions_request_topic_request_take(arena, request->topics_count);
     if (request->topics == NULL) { return false; }
-    for (int32_t t = 0; t < request->topics_count; t++) { request->topics[t].name = name_of(input); }
+    for (int32_t t = 0; t < request->topics_count; t++) { request->topics[t].name = stream_topic(input); }
     if (shape % 2 == 0) { return true; }
     request->cursor = kafka_describe_topic_partitions_request_cursor_take(arena, 1);
     if (request->cursor == NULL) { return false; }
-    request->cursor->topic_name = name_of(input);
-    request->cursor->partition_index = odd_i32(input);
+    request->cursor->topic_name = stream_topic(input);
+    request->cursor->partition_index = stream_odd_i32(input);
     return true;
 }
 
@@ -517,7 +519,7 @@ static bool fill_list_config_resources(struct stream_input *input, struct base_a
                                        struct kafka_list_config_resources_request *request)
 {
     if (version == 0) { return true; }
-    request->resource_types_count = count_of(input);
+    request->resource_types_count = stream_count(input);
     request->resource_types = base_arena_take_array(arena, (size_t)request->resource_types_count, 1);
     if (request->resource_types == NULL) { return false; }
     for (int32_t i = 0; i < request->resource_types_count; i++) {
@@ -530,20 +532,20 @@ static bool fill_list_config_resources(struct stream_input *input, struct base_a
 static bool fill_epochs(struct stream_input *input, struct base_arena *arena,
                         struct kafka_offset_for_leader_epoch_request *request)
 {
-    request->topics_count = count_of(input);
+    request->topics_count = stream_count(input);
     request->topics = kafka_offset_for_leader_epoch_request_offset_for_leader_topic_take(arena, request->topics_count);
     if (request->topics == NULL) { return false; }
     for (int32_t t = 0; t < request->topics_count; t++) {
         struct kafka_offset_for_leader_epoch_request_offset_for_leader_topic *topic = &request->topics[t];
-        topic->topic = name_of(input);
-        topic->partitions_count = count_of(input);
+        topic->topic = stream_topic(input);
+        topic->partitions_count = stream_count(input);
         topic->partitions =
             kafka_offset_for_leader_epoch_request_offset_for_leader_partition_take(arena, topic->partitions_count);
         if (topic->partitions == NULL) { return false; }
         for (int32_t p = 0; p < topic->partitions_count; p++) {
-            topic->partitions[p].partition = odd_i32(input);
-            topic->partitions[p].current_leader_epoch = stream_take(input, 1) < 200 ? -1 : odd_i32(input);
-            topic->partitions[p].leader_epoch = odd_i32(input);
+            topic->partitions[p].partition = stream_odd_i32(input);
+            topic->partitions[p].current_leader_epoch = stream_take(input, 1) < 200 ? -1 : stream_odd_i32(input);
+            topic->partitions[p].leader_epoch = stream_odd_i32(input);
         }
     }
     return true;
@@ -552,18 +554,18 @@ static bool fill_epochs(struct stream_input *input, struct base_arena *arena,
 static bool fill_delete_records(struct stream_input *input, struct base_arena *arena,
                                 struct kafka_delete_records_request *request)
 {
-    request->topics_count = count_of(input);
+    request->topics_count = stream_count(input);
     request->topics = kafka_delete_records_request_delete_records_topic_take(arena, request->topics_count);
     if (request->topics == NULL) { return false; }
     for (int32_t t = 0; t < request->topics_count; t++) {
         struct kafka_delete_records_request_delete_records_topic *topic = &request->topics[t];
-        topic->name = name_of(input);
-        topic->partitions_count = count_of(input);
+        topic->name = stream_topic(input);
+        topic->partitions_count = stream_count(input);
         topic->partitions = kafka_delete_records_request_delete_records_partition_take(arena, topic->partitions_count);
         if (topic->partitions == NULL) { return false; }
         for (int32_t p = 0; p < topic->partitions_count; p++) {
-            topic->partitions[p].partition_index = odd_i32(input);
-            topic->partitions[p].offset = odd(input);
+            topic->partitions[p].partition_index = stream_odd_i32(input);
+            topic->partitions[p].offset = stream_odd(input);
         }
     }
     return true;
@@ -572,22 +574,22 @@ static bool fill_delete_records(struct stream_input *input, struct base_arena *a
 static bool fill_indexes(struct stream_input *input, struct base_arena *arena, int32_t **indexes_out,
                          int32_t *count_out)
 {
-    *count_out = count_of(input);
+    *count_out = stream_count(input);
     *indexes_out = base_arena_take_array(arena, (size_t)*count_out, sizeof **indexes_out);
     if (*indexes_out == NULL) { return false; }
-    for (int32_t i = 0; i < *count_out; i++) { (*indexes_out)[i] = odd_i32(input); }
+    for (int32_t i = 0; i < *count_out; i++) { (*indexes_out)[i] = stream_odd_i32(input); }
     return true;
 }
 
 static bool fill_producers(struct stream_input *input, struct base_arena *arena,
                            struct kafka_describe_producers_request *request)
 {
-    request->topics_count = count_of(input);
+    request->topics_count = stream_count(input);
     request->topics = kafka_describe_producers_request_topic_request_take(arena, request->topics_count);
     if (request->topics == NULL) { return false; }
     for (int32_t t = 0; t < request->topics_count; t++) {
         struct kafka_describe_producers_request_topic_request *topic = &request->topics[t];
-        topic->name = name_of(input);
+        topic->name = stream_topic(input);
         if (!fill_indexes(input, arena, &topic->partition_indexes, &topic->partition_indexes_count)) { return false; }
     }
     return true;
@@ -596,21 +598,22 @@ static bool fill_producers(struct stream_input *input, struct base_arena *arena,
 static bool fill_log_dirs(struct stream_input *input, struct base_arena *arena,
                           struct kafka_describe_log_dirs_request *request)
 {
-    request->topics_count = stream_take(input, 1) < 100 ? -1 : count_of(input);
+    request->topics_count = stream_take(input, 1) < 100 ? -1 : stream_count(input);
     if (request->topics_count < 0) { return true; }
     request->topics = kafka_describe_log_dirs_request_describable_log_dir_topic_take(arena, request->topics_count);
     if (request->topics == NULL) { return false; }
     for (int32_t t = 0; t < request->topics_count; t++) {
         struct kafka_describe_log_dirs_request_describable_log_dir_topic *topic = &request->topics[t];
-        topic->topic = name_of(input);
+        topic->topic = stream_topic(input);
         if (!fill_indexes(input, arena, &topic->partitions, &topic->partitions_count)) { return false; }
     }
     return true;
 }
 
-static bool fill(struct stream_input *input, const struct stream_ids *ids, struct base_arena *arena, int16_t api_key,
-                 int16_t version, void *value)
+static bool fill(struct stream_input *input, const struct stream_known *known, struct base_arena *arena,
+                 int16_t api_key, int16_t version, void *value)
 {
+    const struct stream_ids *ids = &known->topics;
     switch (api_key) {
     case KAFKA_API_PRODUCE: return fill_produce(input, ids, arena, value);
     case KAFKA_API_FETCH: return fill_fetch(input, ids, arena, value);
@@ -632,26 +635,26 @@ static bool fill(struct stream_input *input, const struct stream_ids *ids, struc
         struct kafka_describe_cluster_request *request = value;
         uint32_t how = stream_take(input, 1);
         request->include_cluster_authorized_operations = how % 2 == 1;
-        if (version >= 1) { request->endpoint_type = how < 200 ? 1 : (int8_t)odd(input); }
+        if (version >= 1) { request->endpoint_type = how < 200 ? 1 : (int8_t)stream_odd(input); }
         if (version >= 2) { request->include_fenced_brokers = how % 4 >= 2; }
         return true;
     }
     case KAFKA_API_INIT_PRODUCER_ID: {
         struct kafka_init_producer_id_request *request = value;
         uint32_t how = stream_take(input, 1);
-        request->transaction_timeout_ms = odd_i32(input);
-        request->transactional_id = how >= 230 ? name_of(input) : kafka_text_null();
+        request->transaction_timeout_ms = stream_odd_i32(input);
+        request->transactional_id = how >= 230 ? stream_topic(input) : kafka_text_null();
         if (how % 2 == 1 && version >= 3) {
-            request->producer_id = odd(input);
+            request->producer_id = stream_odd(input);
             request->producer_epoch = odd_i16(input);
         }
         return true;
     }
-    default: return true; /* ApiVersions: as it is */
+    default: return stream_fill_group(input, known, arena, api_key, version, value);
     }
 }
 
-static size_t encode(enum kafka_message message, const void *value, int16_t version, int32_t correlation,
+size_t stream_encode(enum kafka_message message, const void *value, int16_t version, int32_t correlation,
                      uint8_t frame_out[STREAM_REQUEST_BYTES_MAX])
 {
     struct kafka_size size;
@@ -665,7 +668,7 @@ static size_t encode(enum kafka_message message, const void *value, int16_t vers
     return writer.used_bytes;
 }
 
-size_t stream_request(struct stream_input *input, const struct stream_ids *ids, int32_t correlation,
+size_t stream_request(struct stream_input *input, const struct stream_known *known, int32_t correlation,
                       uint8_t frame_out[STREAM_REQUEST_BYTES_MAX])
 {
     static const int16_t keys[] = {KAFKA_API_PRODUCE,
@@ -690,7 +693,10 @@ size_t stream_request(struct stream_input *input, const struct stream_ids *ids, 
                                    KAFKA_API_DESCRIBE_PRODUCERS,
                                    KAFKA_API_DESCRIBE_LOG_DIRS,
                                    KAFKA_API_DELETE_RECORDS};
-    const struct kafka_api_info *info = kafka_api_info(keys[stream_take(input, 1) % BASE_ARRAY_COUNT(keys)]);
+    uint32_t which = stream_take(input, 1);
+    bool is_of_groups = known->has_groups && which < 200;
+    const struct kafka_api_info *info =
+        kafka_api_info(is_of_groups ? stream_group_api(input) : keys[which % BASE_ARRAY_COUNT(keys)]);
     int16_t version =
         (int16_t)(info->version_min +
                   (int32_t)(stream_take(input, 1) % (uint32_t)(info->version_stable - info->version_min + 1)));
@@ -699,8 +705,8 @@ size_t stream_request(struct stream_input *input, const struct stream_ids *ids, 
     void *value = base_arena_take(&arena, kafka_message_struct_bytes(info->request));
     CHECK(value != NULL);
     kafka_init(info->request, value);
-    if (!fill(input, ids, &arena, info->key, version, value)) { return 0; }
-    return encode(info->request, value, version, correlation, frame_out);
+    if (!fill(input, known, &arena, info->key, version, value)) { return 0; }
+    return stream_encode(info->request, value, version, correlation, frame_out);
 }
 
 size_t stream_random_request(struct stream_input *input, int32_t correlation,
@@ -717,5 +723,5 @@ size_t stream_random_request(struct stream_input *input, int32_t correlation,
     CHECK(value != NULL);
     kafka_init(info->request, value);
     if (kafka_random(info->request, version, &prng, &arena, value) != BASE_OK) { return 0; }
-    return encode(info->request, value, version, correlation, frame_out);
+    return stream_encode(info->request, value, version, correlation, frame_out);
 }

@@ -2,12 +2,13 @@
  *
  * Input   byte 0: bit 0 two shards (else one), bit 1 steps of one item (else 256), bit 2 faults of network and disk that cost
  *         nobody anything (cut segments, short counts, small buffers, slow disks), bit 3 a small memory (of one shard), bit 4 topics come by
- *         themselves; byte 1: the world's seed. Then operations, an opcode and its arguments each (enum op): requests that
+ *         themselves, bit 5 records are validated, bit 6 most requests are about groups; byte 1: the world's seed. Then operations, an opcode and its arguments each (enum op): requests that
  *         are valid but odd, requests at random, raw frames with a header or without, closes, stalls, time, crashes, stops.
  *         Frame lengths are right unless an operation is there to break them; CRCs of batches too.
  * Holds   no CHECK, nothing that the world calls a breach, every invariant after every step; answers come in order, decode in
  *         the version asked, and an ApiVersions of an unknown version is refused in version 0; at the end, with every
- *         connection closed, the broker is quiet (I25), stops, starts again and has every record that was acknowledged (I1).
+ *         connection closed, the broker is quiet (I25), stops, starts again and has every record that was acknowledged (I1), and every offset that was committed, or one that
+ *         may have come after it.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -21,6 +22,9 @@
 #include "sim/world/world.h"
 #include "wire/kafka/api_versions.h"
 #include "wire/kafka/header.h"
+#include "wire/kafka/join_group.h"
+#include "wire/kafka/offset_commit.h"
+#include "wire/kafka/offset_fetch.h"
 #include "wire/kafka/produce.h"
 
 #define PORT            9092
@@ -48,7 +52,9 @@ struct waiting { /* a request that left whole, and is not answered yet */
     int16_t api_key;
     int16_t version;
     int32_t correlation;
-    int16_t acks; /* of a Produce; 0: no answer will come */
+    int16_t acks;    /* of a Produce; 0: no answer will come */
+    uint32_t group;  /* of a JoinGroup */
+    uint32_t commit; /* of an OffsetCommit */
 };
 
 struct client_conn {
@@ -87,6 +93,10 @@ struct stream {
     uint32_t acked_count;
     bool may_lose; /* acknowledged records may be gone: their topics were deleted, or not durable */
     int32_t correlation;
+    struct stream_known known;
+    bool is_told;    /* WEIR_FUZZ_TRACE: events, effects and answers, to stderr */
+    bool is_judging; /* the next OffsetFetch answer is looked at; not yet: it was loading */
+    bool is_judged;
 };
 
 static struct stream stream;
@@ -107,16 +117,52 @@ static void forget(struct client_conn *conn)
     conn->chunk_bytes = UINT32_MAX;
 }
 
-static int16_t acks_of(const struct kafka_request_header *header, struct base_slice body)
+static void gather_ids(struct stream_ids *ids)
 {
-    if (header->request_api_key != KAFKA_API_PRODUCE) { return 1; }
+    ids->count = 0;
+    for (uint32_t shard = 0; shard < stream.config.shards; shard++) {
+        const struct broker *broker = world_machine_at(stream.world, stream.broker, shard);
+        uint32_t cursor = 0;
+        struct broker_log_view view;
+        while (broker != NULL && ids->count < STREAM_IDS_MAX && broker_each_log(broker, &cursor, &view)) {
+            if (view.topic.size_bytes == 0 || view.topic.at[0] == '_') { continue; }
+            ids->ids[ids->count] = view.id.topic;
+            ids->names[ids->count] = view.topic;
+            ids->count += 1;
+        }
+    }
+}
+
+/* What its answer will be held to. */
+static struct waiting waiting_for(const struct kafka_request_header *header, struct base_slice body)
+{
+    struct waiting waiting = {.api_key = header->request_api_key,
+                              .version = header->request_api_version,
+                              .correlation = header->correlation_id,
+                              .acks = 1,
+                              .group = STREAM_NONE,
+                              .commit = STREAM_NONE};
+    bool deletes = waiting.api_key == KAFKA_API_OFFSET_DELETE || waiting.api_key == KAFKA_API_DELETE_GROUPS ||
+                   waiting.api_key == KAFKA_API_DELETE_TOPICS;
+    if (deletes) { stream_offsets_may_go(); }
+    bool is_looked_at = waiting.api_key == KAFKA_API_PRODUCE || waiting.api_key == KAFKA_API_JOIN_GROUP ||
+                        waiting.api_key == KAFKA_API_OFFSET_COMMIT;
+    if (!is_looked_at || !kafka_api_has_version(waiting.api_key, waiting.version)) { return waiting; }
+    enum kafka_message message = kafka_request_message(waiting.api_key);
     struct base_arena arena;
     base_arena_init(&arena, arena_bytes, ARENA_BYTES);
-    struct kafka_produce_request produce;
+    void *request = base_arena_take(&arena, kafka_message_struct_bytes(message));
     size_t used_bytes;
-    enum base_rc rc = kafka_decode_front(KAFKA_MESSAGE_PRODUCE_REQUEST, body, header->request_api_version, &arena,
-                                         &produce, &used_bytes);
-    return rc == BASE_OK ? produce.acks : 1;
+    if (kafka_decode_front(message, body, waiting.version, &arena, request, &used_bytes) != BASE_OK) { return waiting; }
+    if (waiting.api_key == KAFKA_API_PRODUCE) { waiting.acks = ((struct kafka_produce_request *)request)->acks; }
+    if (waiting.api_key == KAFKA_API_JOIN_GROUP) {
+        waiting.group = stream_group_index(((struct kafka_join_group_request *)request)->group_id);
+    }
+    if (waiting.api_key == KAFKA_API_OFFSET_COMMIT) {
+        gather_ids(&stream.known.topics);
+        waiting.commit = stream_offsets_sent(request, &stream.known.topics, waiting.version >= 10);
+    }
+    return waiting;
 }
 
 /* Cuts what was appended into frames, and notes what each must be answered with. */
@@ -132,12 +178,10 @@ static void note_frames(struct client_conn *conn)
         if (kafka_request_open(base_slice_of(at + 4, size_bytes), &header, &body) != BASE_OK ||
             conn->waiting_end == WAITING_MAX) {
             conn->is_garbled = true; /* the broker closes here */
+            stream_offsets_may_go(); /* or it goes on, with more than is noted here */
             return;
         }
-        conn->waiting[conn->waiting_end] = (struct waiting){.api_key = header.request_api_key,
-                                                            .version = header.request_api_version,
-                                                            .correlation = header.correlation_id,
-                                                            .acks = acks_of(&header, body)};
+        conn->waiting[conn->waiting_end] = waiting_for(&header, body);
         conn->waiting_end += 1;
         conn->framed_bytes += 4 + size_bytes;
     }
@@ -156,6 +200,37 @@ static void note_acked(const struct kafka_produce_response_topic_produce_respons
     acked->id = topic->topic_id;
     acked->partition = partition->index;
     acked->offset_end = partition->base_offset + 1;
+}
+
+static void tell_answer(const struct waiting *waiting, enum kafka_message message, int16_t version, const void *answer)
+{
+    char words[1024];
+    struct base_text text;
+    if (!stream.is_told) { return; }
+    base_text_init(&text, words, sizeof words);
+    kafka_print(message, answer, version, &text);
+    (void)fprintf(stderr, "answer to %d: %s v%d %s\n", waiting->correlation, kafka_api_info(waiting->api_key)->name,
+                  version, words); /* to stderr: nothing to be done */
+}
+
+/* What the rest of the run is to know of an answer. */
+static void note_answer(const struct waiting *waiting, const void *answer)
+{
+    if (waiting->api_key == KAFKA_API_JOIN_GROUP) { stream_joined(&stream.known, waiting->group, answer); }
+    if (waiting->api_key == KAFKA_API_OFFSET_COMMIT) { stream_offsets_answered(waiting->commit, answer); }
+    if (waiting->api_key == KAFKA_API_OFFSET_FETCH && stream.is_judging) {
+        bool is_loading;
+        const char *wrong = stream_offsets_judge(answer, &is_loading);
+        must(wrong == NULL, wrong);
+        stream.is_judged = !is_loading;
+    }
+    if (waiting->api_key != KAFKA_API_PRODUCE || waiting->acks != -1) { return; }
+    const struct kafka_produce_response *produce = answer;
+    for (int32_t t = 0; t < produce->responses_count; t++) {
+        for (int32_t p = 0; p < produce->responses[t].partition_responses_count; p++) {
+            note_acked(&produce->responses[t], &produce->responses[t].partition_responses[p]);
+        }
+    }
 }
 
 static void take_answer(struct client_conn *conn, struct base_slice frame)
@@ -185,13 +260,8 @@ static void take_answer(struct client_conn *conn, struct base_slice frame)
         must(((struct kafka_api_versions_response *)answer)->error_code == KAFKA_ERROR_UNSUPPORTED_VERSION,
              "an unknown version served");
     }
-    if (waiting->api_key != KAFKA_API_PRODUCE || waiting->acks != -1) { return; }
-    const struct kafka_produce_response *produce = answer;
-    for (int32_t t = 0; t < produce->responses_count; t++) {
-        for (int32_t p = 0; p < produce->responses[t].partition_responses_count; p++) {
-            note_acked(&produce->responses[t], &produce->responses[t].partition_responses[p]);
-        }
-    }
+    tell_answer(waiting, message, version, answer);
+    note_answer(waiting, answer);
 }
 
 /* What is fetched is as large as it asks for, and so are the configs of one broker, named many times. */
@@ -359,6 +429,9 @@ static void configure(struct broker_config *config, uint32_t shape)
     config->step_max = (shape & 2) != 0 ? 1 : 256;
     config->validates_records = (shape & 32) != 0;
     config->is_check_slow = true;
+    if ((shape & 64) == 0) { return; }
+    config->coordinator_groups = 2;
+    config->group_initial_delay_ms = (shape & 128) != 0 ? 100 : 0;
 }
 
 static void begin(uint32_t shape, uint64_t seed)
@@ -377,6 +450,9 @@ static void begin(uint32_t shape, uint64_t seed)
     stream.acked_count = 0;
     stream.may_lose = false;
     stream.correlation = 0;
+    stream.known = (struct stream_known){.has_groups = (shape & 64) != 0};
+    stream.is_judging = stream.is_judged = false;
+    stream_offsets_begin();
     configure(&stream.config, shape);
     stream.config.shards = 1 + (shape & 1);
     struct world_knobs knobs;
@@ -391,7 +467,8 @@ static void begin(uint32_t shape, uint64_t seed)
         knobs.slow_max_ns = 50 * WORLD_MS;
     }
     stream.world = world_create(seed, &knobs);
-    if (getenv("WEIR_FUZZ_TRACE") != NULL) { world_trace_to(stream.world, stderr); } /* to see what an input does */
+    stream.is_told = getenv("WEIR_FUZZ_TRACE") != NULL;
+    if (stream.is_told) { world_trace_to(stream.world, stderr); }
     size_t region_bytes = (shape & 8) != 0 ? SMALL_BYTES : REGION_BYTES;
     if ((shape & 1) != 0) { region_bytes = TWO_BYTES; }
     struct world_node_spec broker = {.machine = &broker_machine,
@@ -435,19 +512,6 @@ static void poke(void)
 }
 
 /* ---- the script ---------------------------------------------------------------------------------------------------------- */
-
-static void gather_ids(struct stream_ids *ids)
-{
-    ids->count = 0;
-    for (uint32_t shard = 0; shard < stream.config.shards; shard++) {
-        const struct broker *broker = world_machine_at(stream.world, stream.broker, shard);
-        uint32_t cursor = 0;
-        struct broker_log_view view;
-        while (broker != NULL && ids->count < STREAM_IDS_MAX && broker_each_log(broker, &cursor, &view)) {
-            if (view.topic.size_bytes > 0 && view.topic.at[0] != '_') { ids->ids[ids->count++] = view.id.topic; }
-        }
-    }
-}
 
 static void append(struct client_conn *conn, const uint8_t *at, size_t size_bytes)
 {
@@ -502,15 +566,14 @@ static void garble(struct stream_input *input, uint8_t *frame, size_t size_bytes
 static void send_request(struct stream_input *input, uint32_t op, struct client_conn *conn)
 {
     static uint8_t frame[STREAM_REQUEST_BYTES_MAX];
-    struct stream_ids ids;
-    gather_ids(&ids);
+    gather_ids(&stream.known.topics);
     stream.correlation += 1;
     size_t size_bytes = 0;
     switch (op) {
     case 10: size_bytes = stream_random_request(input, stream.correlation, frame); break;
     case 11: size_bytes = raw_request(input, stream.correlation, frame); break;
     case 12: size_bytes = raw_bytes(input, frame); break;
-    default: size_bytes = stream_request(input, &ids, stream.correlation, frame); break;
+    default: size_bytes = stream_request(input, &stream.known, stream.correlation, frame); break;
     }
     if (op == 9) { garble(input, frame, size_bytes); }
     look_for_losses(frame, size_bytes);
@@ -586,9 +649,32 @@ static bool has_acked(const struct acked *acked)
     return false;
 }
 
+/* What is committed, asked for by a client that comes after all. */
+static void judge_offsets(void)
+{
+    static uint8_t frame[STREAM_REQUEST_BYTES_MAX];
+    struct client_conn *conn = &stream.conns[0];
+    stream.is_judging = true;
+    for (uint32_t i = 0; i < 50 && !stream.is_judged; i++) {
+        stream.correlation += 1;
+        append(conn, frame, stream_offsets_question(stream.correlation, frame));
+        poke();
+        run_for(100 * WORLD_MS);
+    }
+    must(stream.is_judged, "committed offsets can't be had");
+    conn->is_wanted = false;
+    poke();
+    run_for(100 * WORLD_MS);
+    must(is_quiet(), "something is still held of a connection that is closed");
+}
+
 static void finish(void)
 {
-    for (uint32_t i = 0; i < CONNS; i++) { stream.conns[i].is_wanted = stream.conns[i].is_deaf = false; }
+    for (uint32_t i = 0; i < CONNS; i++) {
+        struct client_conn *conn = &stream.conns[i];
+        conn->is_wanted = conn->is_deaf = false;
+        if (conn->state == CLOSED) { forget(conn); } /* what it never came to send */
+    }
     world_calm(stream.world);
     poke();
     run_until_serving();
@@ -597,6 +683,7 @@ static void finish(void)
     if (!is_quiet()) { run_for(LONGEST_POLL_NS); }
     must(is_quiet(), "something is still held though every connection is closed");
     start_again(2); /* a clean stop: the world looks at ids and effects */
+    if (stream.known.has_groups) { judge_offsets(); }
     if (stream.may_lose) { return; }
     for (uint32_t i = 0; i < stream.acked_count; i++) {
         must(has_acked(&stream.acked[i]), "an acknowledged record is gone");

@@ -24,6 +24,7 @@
 #define FILE_BYTES  65536u
 #define PAGES_BYTES ((size_t)16 * 1024 * 1024)
 #define STEPS_MAX   200000
+#define ALARMS_MAX  (2 * JOURNAL_TRIES_MAX)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -39,16 +40,12 @@ struct world {
     uint32_t open[JOURNAL_FILES]; /* file index + 1, by slot */
     bool is_short;
     uint32_t steps;
+    uint64_t now_ns;
     uint64_t entry_seen; /* times the entry of the first start came back in the second */
 };
 
 static const struct base_uuid journal_id = {{9, 9, 9}};
 static bool is_told; /* WEIR_FUZZ_TRACE: what the input makes, and what the journal says, to stderr */
-
-static void must(bool condition)
-{
-    if (!condition) { abort(); }
-}
 
 /* ---- the directory ------------------------------------------------------------------------------------------------------ */
 
@@ -218,7 +215,7 @@ static uint64_t list(struct world *world, const struct port_effect *effect)
     for (uint32_t i = 0; i < world->file_count; i++) { /* not sorted: nothing depends on it */
         const char *name = world->files[i].path + strlen(JOURNAL__DIR) + 1;
         size_t size_bytes = strlen(name);
-        must(used + PORT_ENTRY_HEAD_BYTES + size_bytes <= effect->size_bytes);
+        CHECK(used + PORT_ENTRY_HEAD_BYTES + size_bytes <= effect->size_bytes);
         uint8_t *at = effect->buffer + used;
         at[0] = 0;
         base_put_u64(at + 1, world->files[i].size_bytes);
@@ -235,7 +232,7 @@ static enum port_rc open_one(struct world *world, const struct port_effect *effe
     if (file == NULL && (effect->flags & PORT_OPEN_CREATE) == 0) { return PORT_MISSING; }
     if (file == NULL) { file = make(world, path); }
     if (file == NULL) { return PORT_NO_SPACE; }
-    must(effect->file.slot < JOURNAL_FILES && world->open[effect->file.slot] == 0);
+    CHECK(effect->file.slot < JOURNAL_FILES && world->open[effect->file.slot] == 0);
     world->open[effect->file.slot] = (uint32_t)(file - world->files) + 1;
     *count = file->size_bytes;
     return PORT_OK;
@@ -243,7 +240,7 @@ static enum port_rc open_one(struct world *world, const struct port_effect *effe
 
 static enum port_rc use_file(struct world *world, const struct port_effect *effect, uint64_t *count)
 {
-    must(effect->file.slot < JOURNAL_FILES && world->open[effect->file.slot] != 0);
+    CHECK(effect->file.slot < JOURNAL_FILES && world->open[effect->file.slot] != 0);
     struct file *file = &world->files[world->open[effect->file.slot] - 1];
     uint64_t limit = world->is_short ? 1000 : UINT64_MAX;
     if (effect->kind == PORT_CLOSE_FILE) { world->open[effect->file.slot] = 0; }
@@ -287,6 +284,11 @@ static void carry_out(struct world *world, const struct port_effect *effect, str
         event->done.rc = use_file(world, effect, &count);
     }
     event->done.count = count;
+    if (is_told) {
+        (void)fprintf(stderr, "%s slot %u %s, at %llu, %llu bytes: %s, %llu\n", port_effect_name(effect->kind),
+                      effect->file.slot, path, (unsigned long long)effect->position_bytes,
+                      (unsigned long long)effect->size_bytes, port_rc_name(event->done.rc), (unsigned long long)count);
+    }
 }
 
 /* ---- a start ---------------------------------------------------------------------------------------------------------------- */
@@ -315,7 +317,7 @@ static void drain(struct start *start)
     for (;;) {
         for (uint32_t i = 0; i < start->out.effect_count; i++) {
             if (start->out.effects[i].kind == PORT_LOG) { continue; }
-            must(start->queued < BASE_ARRAY_COUNT(start->queue));
+            CHECK(start->queued < BASE_ARRAY_COUNT(start->queue));
             start->queue[start->queued++] = start->out.effects[i];
         }
         bool wants_turn = start->out.wants_turn;
@@ -324,13 +326,13 @@ static void drain(struct start *start)
         if (!journal_poll(start->journal, &given)) { return; }
         tell_out(&given);
         if (given.kind == JOURNAL_OUT_STATE || given.kind == JOURNAL_OUT_REPLAY) {
-            must(!start->is_replayed);
+            CHECK(!start->is_replayed);
             start->sum = codec_crc32c(start->sum, given.bytes.at, given.bytes.size_bytes); /* the bytes are there */
             bool is_mine = given.kind == JOURNAL_OUT_REPLAY && given.entry.kind == 77 && !given.is_damaged;
             start->world->entry_seen += is_mine ? 1 : 0;
             /* A row as the operations make them, or as this target appends: whatever else a flipped bit made, its sum was wrong. */
-            must(given.entry.kind != 1 || given.kind == JOURNAL_OUT_STATE || given.entry.offset_base == 5);
-            must(given.entry.kind != 77 || given.entry.size_bytes == 100);
+            CHECK(given.entry.kind != 1 || given.kind == JOURNAL_OUT_STATE || given.entry.offset_base == 5);
+            CHECK(given.entry.kind != 77 || given.entry.size_bytes == 100);
             journal_taken(start->journal, &start->out);
         }
         if (given.kind == JOURNAL_OUT_REPLAYED) {
@@ -342,20 +344,33 @@ static void drain(struct start *start)
     }
 }
 
+/* On a full disk the journal writes again after a while, for as long as it takes; at a stop only a few times. */
+static bool passes_time(struct start *start, uint32_t *alarms)
+{
+    uint64_t at_ns = journal_next_alarm_ns(start->journal);
+    if (at_ns == UINT64_MAX || *alarms == ALARMS_MAX) { return false; }
+    *alarms += 1;
+    start->world->now_ns = base_max_u64(start->world->now_ns, at_ns);
+    start->out.wants_turn = true;
+    return true;
+}
+
 static void run(struct start *start)
 {
+    uint32_t alarms = 0;
     drain(start);
-    while (start->queued > 0 || start->out.wants_turn) {
-        must(start->world->steps++ < STEPS_MAX);
+    while (start->queued > 0 || start->out.wants_turn || passes_time(start, &alarms)) {
+        CHECK(start->world->steps++ < STEPS_MAX);
+        start->world->now_ns += 1;
         if (start->queued > 0) {
             struct port_effect effect = start->queue[0];
             start->queued -= 1;
             memmove(&start->queue[0], &start->queue[1], start->queued * sizeof start->queue[0]);
-            struct port_event event = {.now_ns = start->world->steps};
+            struct port_event event = {.now_ns = start->world->now_ns};
             carry_out(start->world, &effect, &event);
             journal_done(start->journal, &event, &start->out);
         } else {
-            struct port_event event = {.kind = PORT_EVENT_TURN, .now_ns = start->world->steps};
+            struct port_event event = {.kind = PORT_EVENT_TURN, .now_ns = start->world->now_ns};
             start->out.wants_turn = false;
             journal_turn(start->journal, &event, &start->out);
         }
@@ -378,27 +393,27 @@ static bool start_once(struct world *world, const struct journal_config *config,
     uint8_t *pages_memory = (uint8_t *)memory;
     memset(pages_memory, 0, 65536);
     base_arena_init(&arena, pages_memory + PAGES_BYTES, arena_bytes);
-    must(base_pages_create((struct base_region){.at = pages_memory, .size_bytes = PAGES_BYTES}, reserve, &pages) ==
-         BASE_OK);
-    must(journal_create(&arena, pages, config, &start.journal) == BASE_OK);
+    CHECK(base_pages_create((struct base_region){.at = pages_memory, .size_bytes = PAGES_BYTES}, reserve, &pages) ==
+          BASE_OK);
+    CHECK(journal_create(&arena, pages, config, &start.journal) == BASE_OK);
     memset(world->open, 0, sizeof world->open);
     if (is_told) { (void)fprintf(stderr, "-- start\n"); }
     journal_start(start.journal, &start.out);
     run(&start);
-    must(start.is_replayed);
-    must(base_pages_block_count(pages) == 0);
+    CHECK(start.is_replayed);
+    CHECK(base_pages_block_count(pages) == 0);
     if (start.is_good && appends) {
         journal_recovered(start.journal, &start.out);
         static const uint8_t bytes[100] = {1, 2, 3};
         struct journal_entry entry = {.kind = 77, .has_bytes = true, .size_bytes = sizeof bytes};
         entry.crc = codec_crc32c(0, bytes, sizeof bytes);
         const struct port_piece piece = {.kind = PORT_MEMORY, .at = bytes, .size_bytes = sizeof bytes};
-        must(journal_append(start.journal, &entry, &piece, 1, 1, &start.out) == BASE_OK);
+        CHECK(journal_append(start.journal, &entry, &piece, 1, 1, &start.out) == BASE_OK);
         run(&start);
     }
     journal_stop(start.journal, &start.out);
     run(&start);
-    must(start.is_stopped);
+    CHECK(start.is_stopped);
     return start.is_good && (!appends || start.is_synced);
 }
 
@@ -421,14 +436,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     world.file_count = 0;
     world.is_short = (steer & 8) != 0;
     world.steps = 0;
+    world.now_ns = 0;
     world.entry_seen = 0;
     fill(&world, &input);
     bool is_good = start_once(&world, &config, memory, arena_bytes, true);
     world.entry_seen = 0;
     bool is_good_again = start_once(&world, &config, memory, arena_bytes, false);
     if (is_good) {
-        must(is_good_again);
-        must(world.entry_seen == 1);
+        CHECK(is_good_again);
+        CHECK(world.entry_seen == 1);
     }
     return 0;
 }

@@ -308,6 +308,7 @@ void world__op_deliver(struct world *world, struct op *op, struct port_event *ev
     event->done.file = effect->file;
     event->done.address = op->address;
     event->done.is_more = op->is_more;
+    event->done.total_bytes = op->total_bytes;
     bool fills = effect->kind == PORT_RECV || effect->kind == PORT_READ || effect->kind == PORT_LIST;
     if (fills && op->rc == PORT_OK && op->count > 0) { *payload_out = base_slice_of(effect->buffer, op->count); }
     check_lent(world, op);
@@ -414,7 +415,8 @@ void world__effect(struct world *world, struct shard *shard, const struct port_e
     case PORT_MAKE_DIR:
     case PORT_REMOVE_DIR:
     case PORT_SYNC_DIR:
-    case PORT_LIST: world__name_effect(world, op); break;
+    case PORT_LIST:
+    case PORT_SPACE: world__name_effect(world, op); break;
     case PORT_LOG:
     case PORT_READY:
     case PORT_STOPPED:

@@ -472,6 +472,16 @@ static enum port_rc run_list(struct world *world, struct disk *disk, struct op *
     return PORT_OK;
 }
 
+/* A disk without a limit says that it is very large. */
+static enum port_rc run_space(const struct disk *disk, struct op *op)
+{
+    const uint64_t endless_bytes = UINT64_C(1) << 60;
+    uint64_t total_bytes = disk->capacity_bytes == 0 ? endless_bytes : disk->capacity_bytes;
+    op->total_bytes = total_bytes;
+    op->count = disk->used_bytes < total_bytes ? total_bytes - disk->used_bytes : 0;
+    return PORT_OK;
+}
+
 static enum port_rc run_name(struct world *world, struct disk *disk, struct op *op)
 {
     bool is_list = op->effect.kind == PORT_LIST;
@@ -487,6 +497,7 @@ static enum port_rc run_name(struct world *world, struct disk *disk, struct op *
     case PORT_REMOVE_DIR: return run_unlink(disk, op, true);
     case PORT_SYNC_DIR: return run_sync_dir(disk, op);
     case PORT_LIST: return run_list(world, disk, op);
+    case PORT_SPACE: return run_space(disk, op);
     default: UNREACHABLE();
     }
 }

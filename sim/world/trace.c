@@ -76,6 +76,7 @@ static enum names_what names_what(enum port_effect_kind kind)
     case PORT_REMOVE_DIR:
     case PORT_SYNC_DIR:
     case PORT_LIST:
+    case PORT_SPACE:
     case PORT_LOG:
     case PORT_READY:
     case PORT_STOPPED:

@@ -103,7 +103,8 @@ struct op { /* an effect without its completion yet */
     uint64_t count;
     struct port_address address;
     bool is_more;
-    bool is_late; /* not at once, though ON_SHARD */
+    uint64_t total_bytes; /* PORT_SPACE */
+    bool is_late;         /* not at once, though ON_SHARD */
     uint64_t lent_sum;
     uint32_t piece_at; /* sends: the piece being sent, and how much of it has left */
     uint64_t piece_used;

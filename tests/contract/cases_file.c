@@ -185,6 +185,20 @@ static void syncs_of_a_file_and_its_directory_complete(void **state)
     finish(c);
 }
 
+static void a_disk_says_how_large_it_is_and_how_much_of_it_is_free(void **state)
+{
+    (void)state;
+    struct contract *c = given_disks(2);
+    for (uint32_t disk = 0; disk < 2; disk++) {
+        struct port_effect space = {.kind = PORT_SPACE, .disk = disk};
+        struct port_event said = do_it(c, 0, space);
+        expect_rc(said, PORT_OK);
+        assert_true(said.done.total_bytes > 0);
+        assert_true(said.done.count <= said.done.total_bytes);
+    }
+    finish(c);
+}
+
 static void syncs_and_truncates_of_a_file_take_turns(void **state)
 {
     (void)state;
@@ -425,6 +439,7 @@ const struct CMUnitTest contract_file_cases[] = {
     cmocka_unit_test(truncating_then_appending_leaves_what_was_appended),
     cmocka_unit_test(allocating_keeps_the_size),
     cmocka_unit_test(syncs_of_a_file_and_its_directory_complete),
+    cmocka_unit_test(a_disk_says_how_large_it_is_and_how_much_of_it_is_free),
     cmocka_unit_test(syncs_and_truncates_of_a_file_take_turns),
     cmocka_unit_test(closing_a_file_waits_for_what_is_outstanding),
     cmocka_unit_test(renaming_over_an_open_file_keeps_it_readable),

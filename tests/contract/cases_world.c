@@ -77,6 +77,27 @@ static void a_full_disk_is_no_space_and_heals_when_something_is_deleted(void **s
     finish(c);
 }
 
+static void what_is_written_takes_of_the_room_that_a_disk_has(void **state)
+{
+    (void)state;
+    struct contract *c = given_disks(1);
+    const struct port_effect space = {.kind = PORT_SPACE};
+    uint64_t free_bytes = do_it(c, 0, space).done.count;
+    static uint8_t bytes[64 << 10];
+    struct port_piece piece = memory(bytes, sizeof bytes);
+    expect_rc(do_it(c, 0, a_write(given_file(c, 0, "a"), 0, &piece, 1)), PORT_OK);
+    struct port_event said = do_it(c, 0, space);
+    expect_rc(said, PORT_OK);
+    assert_true(said.done.count + sizeof bytes <= free_bytes);
+    world_set_capacity(world_driver_world(c), 0, 0, 2 * sizeof bytes);
+    said = do_it(c, 0, space);
+    assert_int_equal(said.done.total_bytes, 2 * sizeof bytes);
+    assert_true(said.done.count <= sizeof bytes);
+    world_fill(world_driver_world(c), 0, 0);
+    assert_int_equal(do_it(c, 0, space).done.count, 0);
+    finish(c);
+}
+
 static void errors_of_the_disk_are_io(void **state)
 {
     (void)state;
@@ -97,6 +118,7 @@ static void errors_of_the_disk_are_io(void **state)
     expect_under(c, WORLD_DISK_EIO_NAME, by_name(PORT_MAKE_DIR, "d"), PORT_IO);
     expect_under(c, WORLD_DISK_EIO_NAME, by_name(PORT_REMOVE_DIR, "d"), PORT_IO);
     expect_under(c, WORLD_DISK_EIO_NAME, by_name(PORT_SYNC_DIR, ""), PORT_IO);
+    expect_under(c, WORLD_DISK_EIO_NAME, by_name(PORT_SPACE, ""), PORT_IO);
     expect_under(c, WORLD_DISK_EIO_LIST, a_list("", buffer, sizeof buffer, 0), PORT_IO);
     finish(c);
 }
@@ -185,6 +207,7 @@ static void a_sync_covers_what_had_completed_and_a_sync_of_the_directory_the_nam
 const struct CMUnitTest contract_world_cases[] = {
     cmocka_unit_test(short_counts_are_ok_and_the_rest_can_follow),
     cmocka_unit_test(a_full_disk_is_no_space_and_heals_when_something_is_deleted),
+    cmocka_unit_test(what_is_written_takes_of_the_room_that_a_disk_has),
     cmocka_unit_test(errors_of_the_disk_are_io),
     cmocka_unit_test(without_handles_or_memory_opens_connects_and_accepts_say_so),
     cmocka_unit_test(connects_fail_in_every_way),

@@ -528,6 +528,14 @@ def sizes_of_all(t, version):
     t.note("mine", [topic for topic in topics if topic["Name"].startswith(t.case + "-")])
 
 
+@case("DescribeLogDirs", 4, 5)
+def how_much_room_there_is(t, version):
+    """Both lie on one file system here."""
+    told = t.call("DescribeLogDirs", version, Topics=[])["Results"][0]
+    t.note("its size", told["TotalBytes"])
+    t.note("some of it is free", 0 < told["UsableBytes"] <= told["TotalBytes"])
+
+
 @case("DescribeLogDirs", 0, 6)
 def a_version_of_describe_log_dirs_that_nobody_has(t, version):
     t.raw("DescribeLogDirs", version, b"\0" * 20)

@@ -28,7 +28,5 @@ WANTED = [
     ("OffsetCommit", "Topics*", "a topic that is named twice is answered twice here, even beside one that is not there",
      "one_topic_of_a_commit_twice"),
     ("OffsetDelete", "Topics*", "a topic that is named twice is answered twice here", "one_topic_of_a_delete_twice"),
-    ("DescribeLogDirs", "Results.TotalBytes", "it is not known here: -1"),
-    ("DescribeLogDirs", "Results.UsableBytes", "it is not known here: -1"),
     ("IncrementalAlterConfigs", "Responses*", AT_RUN_TIME, "configs_of_brokers_that_only_one_of_the_two_changes"),
 ]

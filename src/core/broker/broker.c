@@ -202,6 +202,7 @@ static void on_done(struct broker *broker, const struct port_event *event, struc
     case PLOG_TOKEN_ROOM: plog_done(broker->plog, event, out); return;
     case JOURNAL_TOKEN_ROOM: journal_done(broker->journal, event, out); return;
     case CONN_TOKEN_ROOM: conn_done(broker->conns, event, out); return;
+    case FRONT_TOKEN_ROOM: front_done(broker, event, out); return;
     }
     UNREACHABLE();
 }
@@ -542,13 +543,35 @@ void broker_view(const struct broker *broker, struct broker_view *view_out)
                                      .refused = base_pages_refused(broker->pages),
                                      .refusals_left = base_pages_refusals_left(broker->pages),
                                      .memory_used_bytes = base_pages_used_bytes(broker->pages),
+                                     .memory_total_bytes = broker->blocks_bytes,
+                                     .inbox = ring_count(&broker->inbox),
+                                     .outbox = ring_count(&broker->outbox),
+                                     .waiting_for_memory = conns.waiting_for_pages,
+                                     .waiting_for_requests = conns.waiting_for_requests,
+                                     .starved = broker->starved.count,
+                                     .accepted_total = conns.accepted_total,
+                                     .closed_total = conns.closed_total,
+                                     .received_bytes = conns.bytes_in_total,
+                                     .sent_bytes = conns.bytes_out_total,
                                      .requests_done = broker->requests_done,
                                      .fetches_evaluated = broker->fetches_evaluated};
     if (is_first(broker)) {
         struct journal_view journal;
         journal_view(broker->journal, &journal);
         view_out->journal_syncs = journal.syncs;
+        view_out->journal_groups = journal.groups;
+        view_out->journal_entries = journal.entries;
+        view_out->journal_bytes = journal.bytes;
+        view_out->is_journal_full = journal.is_full;
     }
+    for (unsigned class = 0; class < BASE_CLASS_COUNT; class ++) {
+        view_out->memory_room_bytes[class] = base_pages_room_bytes(broker->pages, (enum base_class) class);
+    }
+    struct group_view groups;
+    group_view(broker->groups, &groups);
+    view_out->groups = groups.groups;
+    view_out->members = groups.members;
+    view_out->offsets = groups.offsets;
     uint32_t cursor = 0;
     struct plog_ref ref;
     struct base_part id;
@@ -572,6 +595,11 @@ bool broker_each_log(const struct broker *broker, uint32_t *cursor, struct broke
                                          .is_failed = view.is_failed,
                                          .is_damaged = view.is_damaged};
     return true;
+}
+
+bool broker_each_commit(const struct broker *broker, uint32_t *cursor, struct broker_commit_view *view_out)
+{
+    return group_each_offset(broker->groups, cursor, &view_out->group, &view_out->id, &view_out->offset);
 }
 
 bool broker_is_quiet(const struct broker *broker)

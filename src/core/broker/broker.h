@@ -126,6 +126,28 @@ enum broker_state {
 };
 const char *broker_state_name(enum broker_state state);
 
+#define BROKER_BUCKETS  16
+#define BROKER_APIS_MAX 128
+struct broker_histogram {
+    uint64_t counts[BROKER_BUCKETS]; /* each of its own bucket alone */
+    uint64_t sum_ns;
+};
+extern const uint64_t
+    broker_request_bounds_ns[BROKER_BUCKETS]; /* the upper bounds, inclusive; the last is UINT64_MAX */
+/* Needs bounds that rise to UINT64_MAX. */
+void broker_histogram_add(struct broker_histogram *histogram, const uint64_t bounds_ns[BROKER_BUCKETS], uint64_t ns);
+
+/* Of this shard, since start. What is produced is counted where the partition is, requests where their connection is. */
+struct broker_counters {
+    struct broker_histogram
+        requests[BROKER_APIS_MAX]; /* by api key: from the whole frame to the answer given to the network */
+    uint64_t requests_closed;      /* ended by closing the connection instead of an answer */
+    uint64_t produced_batches, produced_records, produced_bytes; /* taken; bytes as they are stored */
+    uint64_t refused_batches;                                    /* with whatever error */
+    uint64_t fetched_bytes;                                      /* of records, in answers */
+};
+const struct broker_counters *broker_counters(const struct broker *broker);
+
 struct broker_view {
     enum broker_state state;
     bool is_disk_failed;
@@ -136,7 +158,16 @@ struct broker_view {
     uint32_t logs;
     uint32_t refused, refusals_left; /* of refuse_count */
     uint64_t memory_used_bytes;      /* blocks out of the region's pages */
-    uint64_t journal_syncs;          /* shard 0 */
+    uint64_t memory_total_bytes;
+    uint64_t memory_room_bytes[3]; /* what control, replication and clients could still take (enum base_class) */
+    uint64_t journal_syncs, journal_groups, journal_entries;           /* shard 0: issued or written since start */
+    uint64_t journal_bytes;                                            /* shard 0: what a restart would read */
+    bool is_journal_full;                                              /* shard 0: near its limit */
+    uint32_t inbox, outbox;                                            /* messages waiting */
+    uint32_t waiting_for_memory, waiting_for_requests;                 /* connections */
+    uint32_t starved;                                                  /* requests that wait for memory */
+    uint64_t accepted_total, closed_total, received_bytes, sent_bytes; /* connections */
+    uint32_t groups, members, offsets;                                 /* coordinated here */
     uint64_t requests_done;
     uint64_t fetches_evaluated; /* rounds of reads begun for Fetch: what a parked fetch must not add to */
 };
@@ -155,6 +186,14 @@ struct broker_log_view {
 };
 /* The logs of this shard, in slot order; *cursor 0 first; false at the end. */
 bool broker_each_log(const struct broker *broker, uint32_t *cursor, struct broker_log_view *view_out);
+
+struct broker_commit_view {
+    struct base_slice group;
+    struct base_part id;
+    int64_t offset;
+};
+/* The offsets committed to the coordinators of this shard; as broker_each_log. */
+bool broker_each_commit(const struct broker *broker, uint32_t *cursor, struct broker_commit_view *view_out);
 
 /* Nothing in flight: every buffer, lease, slot and watch is back (I25). */
 bool broker_is_quiet(const struct broker *broker);

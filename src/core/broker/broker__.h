@@ -174,11 +174,15 @@ struct request {
     struct control_loan *loan;
     struct sized_topic *sized; /* DescribeLogDirs */
     uint32_t sized_count;
+    bool is_space_known; /* its disk was asked, and has answered: what it said, or -1 */
+    int64_t space_total_bytes;
+    int64_t space_usable_bytes;
     struct part *parts;
     uint32_t part_count;
-    uint32_t part_next;        /* the first not yet asked, watched or released */
-    uint32_t parts_open;       /* asked and not yet answered for the last time */
-    uint32_t parts_unwritten;  /* acks=1: parts that have not said written or failed */
+    uint32_t part_next;       /* the first not yet asked, watched or released */
+    uint32_t parts_open;      /* asked and not yet answered for the last time */
+    uint32_t parts_unwritten; /* acks=1: parts that have not said written or failed */
+    uint64_t begun_ns;
     uint64_t deadline_ns;      /* Fetch */
     uint64_t starves_until_ns; /* 0: has found its memory so far */
     uint8_t *answer_block;
@@ -309,6 +313,7 @@ struct broker {
     struct base_pool addresses; /* of those counted here: struct address */
     struct base_map addresses_by_ip;
 
+    struct broker_counters counters;
     struct ring inbox;
     struct ring outbox;
     struct ring held; /* MSG_APPEND that wait for room in the journal */
@@ -418,6 +423,10 @@ enum base_rc addresses_create(struct broker *broker, struct base_arena *arena);
 void addresses_opened(struct broker *broker, const struct conn_out *item, struct port_out *out);
 void addresses_gone(struct broker *broker, const struct conn_out *item, struct port_out *out);
 void addresses_message(struct broker *broker, const struct port_message *message, struct port_out *out);
+
+/* broker__counters.c */
+void count_answer(struct broker *broker, const struct request *request);
+void count_produced(struct broker *broker, const struct rec_batch *batch);
 
 /* broker__batch.c */
 struct rec_rules batch_rules(const struct broker *broker, const struct metadata_topic *topic);
@@ -532,6 +541,9 @@ void delete_records_begin(struct broker *broker, struct request *request, struct
 void delete_records_answered(struct broker *broker, struct request *request, struct port_out *out);
 void log_dirs_begin(struct broker *broker, struct request *request, struct port_out *out);
 void log_dirs_answered(struct broker *broker, struct request *request, struct port_out *out);
+#define FRONT_TOKEN_ROOM ((uint64_t)0x46)
+/* A completion whose token has FRONT_TOKEN_ROOM in its top byte: how much room there is on the disk. */
+void front_done(struct broker *broker, const struct port_event *event, struct port_out *out);
 
 /* broker__configs.c */
 void describe_configs_begin(struct broker *broker, struct request *request, struct port_out *out);

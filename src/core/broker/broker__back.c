@@ -143,6 +143,7 @@ static void refuse_append(struct broker *broker, struct asker asker, int16_t err
                           int32_t bad_record_index, struct plog_ref ref, struct port_out *out)
 {
     CHECK(error != KAFKA_ERROR_NONE);
+    broker->counters.refused_batches += 1;
     struct plog_view view;
     plog_view(broker->plog, ref, &view);
     struct port_message answer;
@@ -159,6 +160,7 @@ static void refuse_append(struct broker *broker, struct asker asker, int16_t err
 static void answer_append(struct broker *broker, struct asker asker, int16_t error, enum rec_verdict verdict,
                           int32_t bad_record_index, const struct plog_out *done, struct port_out *out)
 {
+    if (error != KAFKA_ERROR_NONE) { broker->counters.refused_batches += 1; }
     struct port_message answer;
     message_begin(&answer, asker.shard, MSG_APPENDED);
     put_asker(&answer, 0, asker);
@@ -231,7 +233,10 @@ static void on_append(struct broker *broker, const struct port_message *message,
         /* Retriable, and nothing of it is in the log. */
         give_block(broker, stored.block);
         answer_append(broker, asker, KAFKA_ERROR_NOT_LEADER_OR_FOLLOWER, REC_OK, -1, NULL, out);
+        return;
     }
+    facts.batch.size_bytes = stored.bytes.size_bytes;
+    count_produced(broker, &facts.batch);
 }
 
 /* ---- read ------------------------------------------------------------------------------------------------------------------- */

@@ -238,6 +238,7 @@ static bool try_answer(struct broker *broker, struct request *request, struct po
         return false;
     }
     request->state = REQUEST_ANSWERED;
+    count_answer(broker, request);
     return true;
 }
 
@@ -294,6 +295,7 @@ void request_fail(struct broker *broker, struct request *request, const char *wh
     base_text_add(&text, " version ");
     base_text_add_i64(&text, request->version);
     port_log_end(out, PORT_WARN, "broker", &text);
+    broker->counters.requests_closed += 1;
     conn_close(broker->conns, request->conn, out);
     request_answer_none(broker, request, out);
 }
@@ -363,7 +365,8 @@ static void on_request(struct broker *broker, const struct conn_out *item, struc
                                 .conn_index = item->conn_index,
                                 .listener = item->listener,
                                 .peer = item->address,
-                                .frame = item->frame};
+                                .frame = item->frame,
+                                .begun_ns = broker->now_ns};
 
     struct kafka_request_header header;
     enum base_rc rc = kafka_request_open(base_slice_of(item->frame, item->frame_bytes), &header, &request->body);
@@ -615,6 +618,19 @@ static void on_part_answer(struct broker *broker, const struct port_message *mes
     }
     if (request->state != REQUEST_WAITING) { return; } /* still issuing */
     if (has_enough(request)) { parts_answered(broker, request, out); }
+}
+
+void front_done(struct broker *broker, const struct port_event *event, struct port_out *out)
+{
+    struct request *request = request_at(broker, (uint32_t)event->done.token);
+    CHECK(event->done.effect == PORT_SPACE);
+    CHECK(request->state == REQUEST_WAITING && request->parts_open == 1); /* it stays until its disk has answered */
+    request->parts_open = 0;
+    request->is_space_known = true;
+    bool is_known = event->done.rc == PORT_OK;
+    request->space_total_bytes = is_known ? (int64_t)base_min_u64(event->done.total_bytes, INT64_MAX) : -1;
+    request->space_usable_bytes = is_known ? (int64_t)base_min_u64(event->done.count, INT64_MAX) : -1;
+    parts_answered(broker, request, out);
 }
 
 /* ---- the controller ------------------------------------------------------------------------------------------------------ */

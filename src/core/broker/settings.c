@@ -36,6 +36,7 @@ static const struct {
     FIELD("weir.files.max", files_max),
     FIELD("weir.journal.bytes.max", broker.journal_bytes_max),
     FIELD("weir.memory.max.bytes", memory_max_bytes),
+    FIELD("weir.metrics.group.label", is_group_label),
     FIELD("weir.shards", shards),
     FIELD("weir.shutdown.timeout.ms", broker.shutdown_ms),
 };

@@ -73,6 +73,7 @@ struct settings {
     uint64_t memory_max_bytes; /* of the node; 0: half of what the machine has */
     int64_t queued_bytes_max;  /* of the node: queued.max.request.bytes; not above 0: any number */
     struct broker_address_limit address_limits[BROKER_ADDRESS_LIMITS_MAX]; /* broker.address_limits points here too */
+    bool is_group_label;                                                   /* weir.metrics.group.label */
     bool is_http_listener_set;                                             /* by somebody, not by default */
 };
 

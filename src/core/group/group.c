@@ -706,6 +706,22 @@ bool group_offset(const struct groups *groups, struct base_slice group_id, struc
     return offset != NULL;
 }
 
+bool group_each_offset(const struct groups *groups, uint32_t *cursor, struct base_slice *group_out,
+                       struct base_part *part_out, int64_t *offset_out)
+{
+    while (*cursor < groups->offsets.fresh) {
+        uint32_t slot = *cursor;
+        *cursor += 1;
+        if (!base_pool_is_taken(&groups->offsets, slot)) { continue; }
+        const struct group__offset *offset = base_pool_at(&groups->offsets, slot);
+        *group_out = offset->group->id;
+        *part_out = offset->part;
+        *offset_out = offset->offset;
+        return true;
+    }
+    return false;
+}
+
 bool group_generation(const struct groups *groups, struct base_slice group_id, int32_t *generation_out)
 {
     const struct group__group *group = group__find(groups, group_id);

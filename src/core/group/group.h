@@ -160,6 +160,9 @@ struct group_view {
 void group_view(const struct groups *groups, struct group_view *view_out);
 /* A committed offset; false: none. For checkers and tests. */
 bool group_offset(const struct groups *groups, struct base_slice group_id, struct base_part part, int64_t *offset_out);
+/* The committed offsets, in slot order; *cursor 0 first; false at the end. group_out is borrowed until the next change. */
+bool group_each_offset(const struct groups *groups, uint32_t *cursor, struct base_slice *group_out,
+                       struct base_part *part_out, int64_t *offset_out);
 /* The committed generation; false: no such group. */
 bool group_generation(const struct groups *groups, struct base_slice group_id, int32_t *generation_out);
 /* The group as absolute records of one log, a piece at a time, equal states give equal rows: see tests. */

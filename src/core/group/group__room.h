@@ -373,7 +373,7 @@ bool group__commit_error(struct groups *groups, struct group__request *request,
                          int16_t error); /* false: no memory now */
 enum group__verdict group__decide_fetch(struct groups *groups, struct group__request *request);
 enum group__verdict group__decide_offset_delete(struct groups *groups, struct group__request *request);
-bool group__is_subscribed(struct groups *groups, const struct group__group *group, struct base_slice topic);
+bool group__is_subscribed(const struct group__group *group, struct base_slice topic);
 /* Looks at a piece of the table; false: the sweep of this log is at its end. */
 bool group__sweep(struct groups *groups, uint32_t log_index);
 
@@ -383,5 +383,9 @@ enum group__verdict group__decide_list(struct groups *groups, struct group__requ
 enum group__verdict group__decide_delete(struct groups *groups, struct group__request *request);
 bool group__refuse(struct groups *groups, struct group__request *request,
                    int16_t error); /* any kind; false: no memory now */
+
+/* group_subscription.c */
+enum group__reads { GROUP__READS_NOT, GROUP__READS, GROUP__UNREADABLE };
+enum group__reads group__reads_topic(struct base_slice subscription, struct base_slice topic);
 
 #endif

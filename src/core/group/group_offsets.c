@@ -7,8 +7,6 @@
  */
 #include "group/group__room.h"
 
-#include "wire/kafka/consumer_protocol.h"
-
 #define SLOTS_A_PIECE 64u
 
 /* ---- what a group consumes ------------------------------------------------------------------------------------------- */
@@ -18,28 +16,8 @@ static bool is_consumer(const struct group__group *group)
     return base_slice_equal(group->protocol_type, base_slice_text("consumer"));
 }
 
-/* 1: subscribed, 0: not, -1: its words can't be read. */
-static int reads_topic(struct groups *groups, struct base_slice words, struct base_slice topic)
-{
-    if (words.size_bytes < 2) { return -1; }
-    int16_t version = (int16_t)base_get_u16(words.at);
-    if (version < 0) { return -1; }
-    const enum kafka_message message = KAFKA_MESSAGE_CONSUMER_PROTOCOL_SUBSCRIPTION;
-    if (version > kafka_message_version_max(message)) { version = kafka_message_version_max(message); }
-    struct base_arena scratch;
-    base_arena_init(&scratch, groups->scratch, GROUP__SCRATCH_BYTES);
-    struct kafka_consumer_protocol_subscription subscription;
-    size_t used_bytes;
-    struct base_slice body = base_slice_of(words.at + 2, words.size_bytes - 2);
-    if (kafka_decode_front(message, body, version, &scratch, &subscription, &used_bytes) != BASE_OK) { return -1; }
-    for (int32_t i = 0; i < subscription.topics_count; i++) {
-        if (group__same(topic, subscription.topics[i])) { return 1; }
-    }
-    return 0;
-}
-
 /* Kafka's: a group that says it is a consumer, but not of what, is taken to consume everything. */
-bool group__is_subscribed(struct groups *groups, const struct group__group *group, struct base_slice topic)
+bool group__is_subscribed(const struct group__group *group, struct base_slice topic)
 {
     if (!is_consumer(group)) { return false; }
     if (group->state == GROUP__EMPTY) { return group->is_preparing; }
@@ -49,7 +27,7 @@ bool group__is_subscribed(struct groups *groups, const struct group__group *grou
         for (uint32_t i = 0; i < member->data->protocols_count; i++) {
             const struct group__protocol *protocol = &member->data->protocols[i];
             if (!base_slice_equal(protocol->name, group->protocol)) { continue; }
-            if (reads_topic(groups, protocol->metadata, topic) != 0) { return true; }
+            if (group__reads_topic(protocol->metadata, topic) != GROUP__READS_NOT) { return true; }
         }
     }
     return false;
@@ -418,7 +396,7 @@ enum group__verdict group__decide_offset_delete(struct groups *groups, struct gr
         const struct metadata_topic *topic = metadata_topic_by_name(groups->image, kafka_text_slice(from->name));
         if (topic != NULL && from->partitions_count <= 0) { continue; } /* as in Kafka, nothing is said of it */
         response->topics_count += 1;
-        bool is_subscribed = group__is_subscribed(groups, group, kafka_text_slice(from->name));
+        bool is_subscribed = group__is_subscribed(group, kafka_text_slice(from->name));
         to->name = from->name;
         to->partitions =
             kafka_offset_delete_response_offset_delete_response_partition_take(arena, from->partitions_count);
@@ -459,7 +437,7 @@ static bool has_expired(struct groups *groups, const struct group__offset *offse
     }
     bool is_old = offset->expire_ms >= 0 ? groups->wall_ms >= offset->expire_ms
                                          : groups->wall_ms - since_ms >= groups->config.offsets_retention_ms;
-    return is_old && !group__is_subscribed(groups, group, metadata_topic_name(topic));
+    return is_old && !group__is_subscribed(group, metadata_topic_name(topic));
 }
 
 static void sweep_offset(struct groups *groups, struct group__log *log, const struct group__offset *offset)

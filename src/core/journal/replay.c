@@ -97,12 +97,14 @@ static bool look_at_copy(struct journal *journal, const uint8_t *page, bool *is_
     return true;
 }
 
-/* The first later group is where the chain goes on after damage; but one that a later life wrote past, from a place before it,
- * is what a cut left behind. */
+/* The first later group is where the chain goes on after damage; but one that a later life wrote past, from a place before it, or
+ * wrote into, is what a cut left behind. */
 static void consider(struct journal__walk *walk, const struct journal__head *head)
 {
     if (head->is_line || head->sequence < walk->sequence || head->life < walk->life) { return; }
-    bool is_past = head->life > walk->candidate.life && head->sequence <= walk->candidate.sequence;
+    const struct journal__head *candidate = &walk->candidate;
+    bool is_inside = head->position < candidate->position + candidate->bytes;
+    bool is_past = head->life > candidate->life && (is_inside || head->sequence <= candidate->sequence);
     if (walk->has_candidate && !is_past) { return; }
     walk->has_candidate = true;
     walk->candidate = *head;

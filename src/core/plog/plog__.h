@@ -111,9 +111,9 @@ struct plog__file {
     uint32_t pins;
     uint32_t leases; /* pins of reads */
     uint32_t flags;
-    bool is_for_read; /* OPENING: a read asked */
-    bool is_leased;   /* counted in plog.leased_files */
-    uint64_t size_at_open;
+    bool is_for_read;       /* OPENING: a read asked */
+    bool is_leased;         /* counted in plog.leased_files */
+    uint64_t size_at_open;  /* and as a replay made it longer */
     struct base_link lru;   /* OPEN and unpinned, the one unused longest first */
     struct base_link retry; /* OPENING and waiting for a handle */
     struct base_list waiters;
@@ -280,14 +280,18 @@ enum plog__small { PLOG__SMALL_NONE = 0, PLOG__SMALL_OPEN, PLOG__SMALL_CUT, PLOG
 enum plog__small_kind { PLOG__SMALL_METADATA = 0, PLOG__SMALL_EPOCHS };
 
 /*   NONE -plog_replay-> FIRST (place found, roll done) -> WRITE | CHECK -> NONE, PLOG_OUT_REPLAYED
+ *   WRITE -the file is shorter than what is known of it-> MEND -> WRITE
  *   NONE -recovery ends, nothing else names the end-> TAIL -> NONE */
 enum plog__replay_state {
     PLOG__REPLAY_NONE = 0,
     PLOG__REPLAY_FIRST,
     PLOG__REPLAY_WRITE,
+    PLOG__REPLAY_MEND,
     PLOG__REPLAY_CHECK,
     PLOG__REPLAY_TAIL
 };
+
+enum plog__mend { PLOG__MEND_WALK = 0, PLOG__MEND_WIPE, PLOG__MEND_SYNC, PLOG__MEND_DONE };
 
 struct plog__replay {
     enum plog__replay_state state;
@@ -301,7 +305,9 @@ struct plog__replay {
     uint64_t needs_bytes; /* of the scan's next batch */
     uint64_t window_bytes;
     bool is_before_run; /* the scan comes before `run` */
-    uint32_t tries;     /* after the disk or memory refused something */
+    enum plog__mend mend;
+    uint64_t mend_at; /* where a batch begins */
+    uint32_t tries;   /* after the disk or memory refused something */
     struct port_piece piece;
 };
 
@@ -873,6 +879,12 @@ void plog__read_free(struct plog *plog, struct plog__read *read);
 bool plog__replay_advance(struct plog *plog, struct plog__log *log, struct port_out *out); /* true: look again */
 void plog__replay_give_up(struct plog *plog, struct plog__log *log, enum plog_result result);
 void plog__replay_done(struct plog *plog, struct plog__log *log, const struct port_event *event, struct port_out *out);
+struct port_effect *plog__replay_ask(struct plog *plog, struct plog__log *log, struct port_out *out,
+                                     enum port_effect_kind kind); /* of the writer's file, which is got */
+/* plog__mend.c */
+bool plog__mend_is_due(const struct plog__file *file, const struct plog__segment *segment);
+bool plog__mend_step(struct plog *plog, struct plog__log *log, struct port_out *out); /* true: done */
+bool plog__mend_asked(struct plog *plog, struct plog__log *log, uint64_t count);      /* false: it can't be done */
 void plog__scan_begin(struct plog *plog, struct plog__log *log);
 void plog__recovery_check(struct plog *plog);
 void plog__birth_write(struct plog__log *log);

@@ -319,8 +319,8 @@ static bool place_run(struct plog *plog, struct plog__log *log)
     return true;
 }
 
-static struct port_effect *ask(struct plog *plog, struct plog__log *log, struct port_out *out,
-                               enum port_effect_kind kind)
+struct port_effect *plog__replay_ask(struct plog *plog, struct plog__log *log, struct port_out *out,
+                                     enum port_effect_kind kind)
 {
     CHECK(log->asked == PLOG__ASKED_NOTHING);
     log->asked = PLOG__ASKED_CHECK;
@@ -359,16 +359,25 @@ static bool write_run(struct plog *plog, struct plog__log *log, struct port_out 
     case PLOG__GOT: break;
     }
     if (!segment->is_named) {
-        struct port_effect *effect = ask(plog, log, out, PORT_SYNC_DIR);
+        struct port_effect *effect = plog__replay_ask(plog, log, out, PORT_SYNC_DIR);
         effect->disk = plog->config.disk;
         effect->file = (struct port_file){0};
         effect->path = base_slice_of(log->dir, log->dir_bytes);
         return false;
     }
+    if (replay->state == PLOG__REPLAY_WRITE && plog__mend_is_due(plog__file_of(plog, &log->writer), segment)) {
+        replay->state = PLOG__REPLAY_MEND;
+        replay->mend = PLOG__MEND_WALK;
+        replay->mend_at = 0;
+    }
+    if (replay->state == PLOG__REPLAY_MEND) {
+        if (plog__mend_step(plog, log, out)) { replay->state = PLOG__REPLAY_WRITE; }
+        return replay->state == PLOG__REPLAY_WRITE;
+    }
     replay->piece = (struct port_piece){.kind = PORT_MEMORY,
                                         .at = replay->bytes.at + replay->done_bytes,
                                         .size_bytes = replay->bytes.size_bytes - replay->done_bytes};
-    struct port_effect *effect = ask(plog, log, out, PORT_WRITE);
+    struct port_effect *effect = plog__replay_ask(plog, log, out, PORT_WRITE);
     effect->where = PORT_ON_SHARD;
     effect->position_bytes = replay->run.position_bytes + replay->done_bytes;
     effect->pieces = &replay->piece;
@@ -410,7 +419,7 @@ static bool check_run(struct plog *plog, struct plog__log *log, struct port_out 
         end_replay(plog, log, PLOG_BUSY);
         return true;
     }
-    struct port_effect *effect = ask(plog, log, out, PORT_READ);
+    struct port_effect *effect = plog__replay_ask(plog, log, out, PORT_READ);
     effect->position_bytes = replay->run.position_bytes + replay->done_bytes;
     effect->buffer = replay->block + replay->done_bytes;
     effect->size_bytes = size_bytes - replay->done_bytes;
@@ -496,7 +505,7 @@ static bool scan_tail(struct plog *plog, struct plog__log *log, struct port_out 
         return true;
     }
     replay->window_bytes = wanted_bytes;
-    struct port_effect *effect = ask(plog, log, out, PORT_READ);
+    struct port_effect *effect = plog__replay_ask(plog, log, out, PORT_READ);
     effect->position_bytes = segment->size_bytes + replay->done_bytes;
     effect->buffer = replay->block + replay->done_bytes;
     effect->size_bytes = wanted_bytes - replay->done_bytes;
@@ -557,7 +566,7 @@ static bool check_dir(struct plog *plog, struct plog__log *log, struct port_out 
     }
     if (!log->is_dir_checking) { log->owner_bytes = 0; }
     log->is_dir_checking = true;
-    struct port_effect *effect = ask(plog, log, out, PORT_READ);
+    struct port_effect *effect = plog__replay_ask(plog, log, out, PORT_READ);
     effect->position_bytes = log->owner_bytes;
     effect->buffer = log->owner + log->owner_bytes;
     effect->size_bytes = sizeof log->owner - log->owner_bytes;
@@ -598,7 +607,8 @@ bool plog__replay_advance(struct plog *plog, struct plog__log *log, struct port_
     switch (state) {
     case PLOG__REPLAY_NONE: return true;
     case PLOG__REPLAY_FIRST: return place_run(plog, log);
-    case PLOG__REPLAY_WRITE: return write_run(plog, log, out);
+    case PLOG__REPLAY_WRITE:
+    case PLOG__REPLAY_MEND: return write_run(plog, log, out);
     case PLOG__REPLAY_CHECK: return check_run(plog, log, out);
     case PLOG__REPLAY_TAIL: return scan_tail(plog, log, out);
     }
@@ -626,6 +636,9 @@ void plog__replay_done(struct plog *plog, struct plog__log *log, const struct po
         } else {
             replay->done_bytes += base_min_u64(count, replay->run.size_bytes - replay->done_bytes);
         }
+    } else if (replay->state == PLOG__REPLAY_MEND) {
+        bool is_lost = is_failed || !plog__mend_asked(plog, log, count);
+        if (is_lost) { lose_run(plog, log, is_failed ? event->done.rc : PORT_IO); }
     } else if (replay->state == PLOG__REPLAY_WRITE) {
         bool is_name = event->done.effect == PORT_SYNC_DIR;
         if (is_name && !is_failed) {
@@ -633,7 +646,9 @@ void plog__replay_done(struct plog *plog, struct plog__log *log, const struct po
         } else if (is_failed || count == 0) {
             lose_run(plog, log, is_failed ? event->done.rc : PORT_IO);
         } else {
+            struct plog__file *file = plog__file_of(plog, &log->writer);
             replay->done_bytes += base_min_u64(count, replay->bytes.size_bytes - replay->done_bytes);
+            file->size_at_open = base_max_u64(file->size_at_open, replay->run.position_bytes + replay->done_bytes);
         }
     }
 }

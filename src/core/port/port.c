@@ -102,8 +102,8 @@ static const char *const effect_names[] = {
     [PORT_RENAME] = "RENAME",     [PORT_UNLINK] = "UNLINK",
     [PORT_MAKE_DIR] = "MAKE_DIR", [PORT_REMOVE_DIR] = "REMOVE_DIR",
     [PORT_SYNC_DIR] = "SYNC_DIR", [PORT_LIST] = "LIST",
-    [PORT_LOG] = "LOG",           [PORT_READY] = "READY",
-    [PORT_STOPPED] = "STOPPED",
+    [PORT_SPACE] = "SPACE",       [PORT_LOG] = "LOG",
+    [PORT_READY] = "READY",       [PORT_STOPPED] = "STOPPED",
 };
 _Static_assert(BASE_ARRAY_COUNT(effect_names) == PORT_EFFECT_COUNT, "every effect has a name");
 
@@ -261,6 +261,7 @@ static void code_done(struct coder *coder, const struct port_event *event)
     case PORT_SYNC:
     case PORT_CLOSE_FILE: code_file(coder, event->done.file); break;
     case PORT_LIST: code_u32(coder, event->done.is_more ? 1 : 0); break;
+    case PORT_SPACE: code_u64(coder, event->done.total_bytes); break;
     case PORT_RENAME:
     case PORT_UNLINK:
     case PORT_MAKE_DIR:
@@ -374,6 +375,7 @@ uint64_t port_hash_effect(uint64_t hash, uint32_t node, uint32_t shard, const st
     case PORT_UNLINK:
     case PORT_MAKE_DIR:
     case PORT_REMOVE_DIR:
+    case PORT_SPACE:
     case PORT_SYNC_DIR: code_name(&coder, effect); return hash_slice(hash_coded(&coder, hash), effect->path);
     case PORT_LIST:
         code_name(&coder, effect);

@@ -126,6 +126,8 @@ enum port_effect_kind {
     PORT_SYNC_DIR,   /* disk, path ("" : the disk's directory itself) */
     PORT_LIST, /* disk, path, buffer, size_bytes -> entries, sorted bytewise: see struct port_entry; count: bytes used.
                         position_bytes: how many entries to skip; done.is_more: the buffer was too small for the rest */
+    PORT_SPACE, /* disk -> count: bytes that may still be written there; total_bytes: how large it is, at least count. What
+                        others write to the same file system changes both at any time */
     /* notes: no completion */
     PORT_LOG,     /* level, text: one line for people; no secret, no payload */
     PORT_READY,   /* this shard serves */
@@ -213,6 +215,7 @@ struct port_event {
         struct port_file file;         /* of the effect */
         struct port_address address;   /* PORT_LISTEN, PORT_ACCEPT, PORT_RESOLVE */
         bool is_more;                  /* PORT_LIST */
+        uint64_t total_bytes;          /* PORT_SPACE */
     } done;
     struct port_message message;
 };

@@ -4,6 +4,7 @@
  */
 #include "app__parts.h"
 
+#include "app__observe.h"
 #include "broker/broker.h"
 #include "host/uv/host.h"
 
@@ -41,7 +42,8 @@ struct serve {
     struct app_log log;
     struct app_data_dir data_dir;
     struct host *host;
-    struct broker **brokers; /* by shard */
+    struct observe observe; /* its shards, with their brokers */
+    void **machines;        /* the same, as the host takes them */
     uint32_t shards;
     uint64_t connections_max; /* of the node */
     _Atomic uint32_t ready_count;
@@ -159,9 +161,6 @@ static int configure(struct app_args *args, struct serve *serve)
     }
     serve->log.settings = &serve->settings;
     log_warnings(&serve->log, warning_words);
-    if (serve->settings.is_http_listener_set && serve->settings.http_listener.size_bytes > 0) {
-        app_log_own(&serve->log, PORT_WARN, "weir.http.listener: there is no HTTP page yet");
-    }
     return APP_DONE;
 }
 
@@ -257,8 +256,10 @@ static int make_brokers(struct serve *serve)
     struct settings *settings = &serve->settings;
     uint64_t memory = settings->memory_max_bytes != 0 ? settings->memory_max_bytes : app_memory_bytes() / 2;
     size_t region_bytes = (size_t)(memory / serve->shards) & ~(size_t)4095;
-    serve->brokers = app_keep(serve->shards * sizeof(struct broker *));
-    if (serve->brokers == NULL) { return app_error(NULL, "no memory"); }
+    serve->observe.shards = app_keep(serve->shards * sizeof *serve->observe.shards);
+    serve->observe.shard_count = serve->shards;
+    serve->machines = app_keep(serve->shards * sizeof *serve->machines);
+    if (serve->observe.shards == NULL || serve->machines == NULL) { return app_error(NULL, "no memory"); }
     for (uint32_t shard = 0; shard < serve->shards; shard++) {
         struct broker_config config = settings->broker;
         struct base_region region;
@@ -269,7 +270,7 @@ static int make_brokers(struct serve *serve)
         config.queued_bytes_max = queued_bytes_of_shard(serve);
         app_random(&config.seed, sizeof config.seed);
         bool is_made = region_bytes >= BROKER_REGION_BYTES_MIN && app_region(region_bytes, &region);
-        while (is_made && broker_create(region, &config, &serve->brokers[shard]) != BASE_OK) {
+        while (is_made && broker_create(region, &config, &serve->observe.shards[shard].broker) != BASE_OK) {
             is_made = shard == 0 && take_less(&config) && app_region_clear(region);
         }
         if (!is_made) {
@@ -283,6 +284,7 @@ static int make_brokers(struct serve *serve)
             app_log_own(&serve->log, PORT_INFO, "with %llu bytes of memory: at most %u topics and %u partitions",
                         (unsigned long long)memory, (unsigned)config.topics_max, (unsigned)config.partitions_max);
         }
+        serve->machines[shard] = &serve->observe.shards[shard];
         /* The first shard has the most to hold, and all hold the same image. */
         settings->broker.topics_max = config.topics_max;
         settings->broker.partitions_max = config.partitions_max;
@@ -291,11 +293,6 @@ static int make_brokers(struct serve *serve)
 }
 
 /* ---- running ---- */
-
-static void step(void *machine, const struct port_event *event, struct port_out *out)
-{
-    broker_step(machine, event, out);
-}
 
 static void on_log(void *context, uint32_t shard, int64_t wall_ms, enum port_level level, struct base_slice room,
                    struct base_slice text)
@@ -339,7 +336,7 @@ static void on_ready(void *context, uint32_t shard)
     uint32_t before = atomic_fetch_add(&serve->ready_count, 1);
     if (before + 1 != serve->shards) { return; }
     struct broker_view view;
-    broker_view(serve->brokers[shard], &view);
+    broker_view(serve->observe.shards[shard].broker, &view);
     print_ready(serve, view.port);
     atomic_store(&serve->is_ready, true);
 }
@@ -357,21 +354,26 @@ static int run(struct serve *serve)
         .conns_max = config->connections_max,
         .listeners_max = BROKER_LISTENERS_MAX,
         .files_max = BROKER_FILE_SLOTS(config->files_max),
-        .step = step,
-        .machines = (void *const *)serve->brokers,
+        .step = observe_step,
+        .machines = serve->machines,
         .notes = {.context = serve, .log = on_log, .ready = on_ready},
     };
     char why[HOST_WHY_BYTES];
     if (host_create(&host_config, &serve->host, why) != PORT_OK) { return app_error(NULL, "%s", why); }
+    struct http *http = NULL;
+    if (!observe_init(&serve->observe, serve->host)) { return app_error(NULL, "no lock for the shards' snapshots"); }
+    int code = http_start(&serve->observe, &serve->settings, &serve->log, &http);
+    if (code != APP_DONE) { return code; }
     watch_signals(serve->host, config->shutdown_ms);
     host_run(serve->host);
     (void)alarm(0); /* stopped in time */
     signal_host = NULL;
+    http_stop(http);
     host_destroy(serve->host);
     bool is_failed = false;
     for (uint32_t shard = 0; shard < serve->shards; shard++) {
         struct broker_view view;
-        broker_view(serve->brokers[shard], &view);
+        broker_view(serve->observe.shards[shard].broker, &view);
         is_failed = is_failed || view.is_disk_failed;
     }
     if (signal_count == 0) { return app_error(NULL, "the broker stopped by itself; its log says why"); }

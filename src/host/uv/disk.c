@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -152,6 +153,16 @@ static void list_dir(struct op *op, int disk_fd, const char *path)
     (void)closedir(dir);
 }
 
+/* As the one that runs the broker may write, not root. */
+static void measure_disk(struct op *op, int disk_fd)
+{
+    struct statvfs space;
+    set_rc(op, fstatvfs(disk_fd, &space));
+    if (op->rc != PORT_OK) { return; }
+    op->total_bytes = (uint64_t)space.f_blocks * space.f_frsize;
+    op->count = (uint64_t)space.f_bavail * space.f_frsize;
+}
+
 static void rename_name(struct op *op, int disk_fd, const char *path)
 {
     char path_to[PATH_MAX];
@@ -166,7 +177,8 @@ static void by_name(struct op *op)
 {
     char path[PATH_MAX];
     int disk_fd = op->shard->host->disks[op->effect.disk].fd;
-    bool may_be_empty = op->effect.kind == PORT_SYNC_DIR || op->effect.kind == PORT_LIST;
+    bool may_be_empty =
+        op->effect.kind == PORT_SYNC_DIR || op->effect.kind == PORT_LIST || op->effect.kind == PORT_SPACE;
     if (!take_path(op->effect.path, may_be_empty, path)) {
         op->rc = PORT_BAD_NAME;
         return;
@@ -182,6 +194,7 @@ static void by_name(struct op *op)
         break;
     case PORT_SYNC_DIR: sync_dir(op, disk_fd, path); break;
     case PORT_LIST: list_dir(op, disk_fd, path); break;
+    case PORT_SPACE: measure_disk(op, disk_fd); break;
     case PORT_LISTEN:
     case PORT_UNLISTEN:
     case PORT_ACCEPT:
@@ -322,7 +335,8 @@ void host__disk_run(struct op *op)
     case PORT_MAKE_DIR:
     case PORT_REMOVE_DIR:
     case PORT_SYNC_DIR:
-    case PORT_LIST: by_name(op); break;
+    case PORT_LIST:
+    case PORT_SPACE: by_name(op); break;
     case PORT_LISTEN:
     case PORT_UNLISTEN:
     case PORT_ACCEPT:

@@ -274,7 +274,8 @@ void host__file_do(struct shard *shard, const struct port_effect *effect)
     case PORT_MAKE_DIR:
     case PORT_REMOVE_DIR:
     case PORT_SYNC_DIR:
-    case PORT_LIST: do_by_name(shard, effect); break;
+    case PORT_LIST:
+    case PORT_SPACE: do_by_name(shard, effect); break;
     case PORT_LISTEN:
     case PORT_UNLISTEN:
     case PORT_ACCEPT:

@@ -25,8 +25,9 @@ struct op {
     struct port_effect effect;
     enum port_rc rc;
     bool is_more;
-    bool is_warming; /* not an effect: reads what a connection is about to send into the page cache */
-    int fd;          /* file work: the descriptor; -1: by name */
+    uint64_t total_bytes; /* PORT_SPACE */
+    bool is_warming;      /* not an effect: reads what a connection is about to send into the page cache */
+    int fd;               /* file work: the descriptor; -1: by name */
     uint64_t count;
     struct port_address address;
     uint32_t piece;            /* sends: the piece at hand ... */

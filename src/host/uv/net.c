@@ -894,6 +894,7 @@ void host__net_do(struct shard *shard, const struct port_effect *effect)
     case PORT_REMOVE_DIR:
     case PORT_SYNC_DIR:
     case PORT_LIST:
+    case PORT_SPACE:
     case PORT_LOG:
     case PORT_READY:
     case PORT_STOPPED:

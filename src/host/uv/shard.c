@@ -104,7 +104,8 @@ static void carry_out(struct shard *shard, const struct port_effect *effect)
     case PORT_MAKE_DIR:
     case PORT_REMOVE_DIR:
     case PORT_SYNC_DIR:
-    case PORT_LIST: host__file_do(shard, effect); break;
+    case PORT_LIST:
+    case PORT_SPACE: host__file_do(shard, effect); break;
     case PORT_LOG:
         if (notes->log != NULL) {
             notes->log(notes->context, shard->index, shard->wall_ms, (enum port_level)effect->flags, effect->path_to,
@@ -196,6 +197,7 @@ static void deliver_completions(struct shard *shard)
         event->done.rc = op->rc;
         event->done.token = op->effect.token;
         event->done.count = op->count;
+        event->done.total_bytes = op->total_bytes;
         event->done.conn = op->effect.conn;
         event->done.listener = op->effect.listener;
         event->done.file = op->effect.file;

@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "host.h"
+#include "journal__format.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -190,6 +191,44 @@ static void a_group_wiped_below_the_line_is_damage_and_the_later_ones_come_back(
         end(host);
     }
     fake_disk_free(disk);
+}
+
+/* A header of life 1 where entry 1 was, of a group that reaches over the two that life 2 wrote behind it. */
+static void an_older_group_that_a_later_life_wrote_into_is_not_gone_on_at(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    struct host *host = host_make(fake_disk_make(), &config);
+    host_start(host);
+    struct fake_disk *disk = copy_of(host->disk);
+    end(host);
+    host = given_recovered(disk, &config);
+    for (int i = 0; i < 3; i++) {
+        assert_true(host_append(host, 300));
+        host_run(host);
+    }
+    assert_int_equal(host->acked, 3);
+    struct fake_disk *damaged = copy_of(host->disk);
+    struct fake_file *file = fake_disk_file(damaged, FILE_0);
+    struct journal__head head = {.life = 1,
+                                 .sequence = 3,
+                                 .position = 2 * PAGE,
+                                 .line = 2 * PAGE,
+                                 .row_count = 1,
+                                 .payload_bytes = 2 * PAGE,
+                                 .bytes = 3 * PAGE};
+    memcpy(head.id.b, file->cache + 8, sizeof head.id.b);
+    memset(file->cache + PAGE, 0, PAGE); /* the first group of life 2 */
+    journal__put_head(file->cache + 2 * PAGE, &head);
+    memcpy(file->durable, file->cache, 3 * PAGE);
+    struct host *again = given_recovered(damaged, &config);
+    assert_int_equal(again->replay_rc, PORT_OK);
+    assert_int_equal(again->damage_count, 1);
+    assert_int_equal(again->replayed_count, 2);
+    assert_int_equal(again->replayed[0], 2);
+    assert_int_equal(again->replayed[1], 3);
+    end(again);
+    end(host);
 }
 
 static void the_last_group_is_damage_too_once_the_line_alone_was_written_behind_it(void **state)
@@ -644,6 +683,7 @@ int main(void)
         cmocka_unit_test(a_journal_torn_at_any_byte_of_its_last_group_gives_the_acknowledged_entries),
         cmocka_unit_test(a_bit_flipped_below_the_line_is_reported_or_repaired_and_nothing_else_is_lost),
         cmocka_unit_test(a_group_wiped_below_the_line_is_damage_and_the_later_ones_come_back),
+        cmocka_unit_test(an_older_group_that_a_later_life_wrote_into_is_not_gone_on_at),
         cmocka_unit_test(the_last_group_is_damage_too_once_the_line_alone_was_written_behind_it),
         cmocka_unit_test(a_bit_flipped_above_the_line_is_cut_or_repaired_and_never_replayed_wrong),
         cmocka_unit_test(what_a_cut_left_behind_never_comes_back),

@@ -383,6 +383,43 @@ static void a_short_active_segment_is_left_as_it_is_and_a_new_one_is_begun(void 
     world_free(world);
 }
 
+/* A run behind the hole makes the file as long as it should be; a second start, before any checkpoint, sees the hole all the same. */
+static void a_hole_that_a_replayed_run_was_written_behind_is_never_served(void **state)
+{
+    (void)state;
+    for (uint64_t size = 1; size < 3 * 180; size += 7) {
+        struct world *world = given_world();
+        struct plog_ref ref = world_log(world, 0, "topic", 0);
+        for (int i = 0; i < 3; i++) { (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100}); }
+        world_run(world);
+        world_checkpoint(world);
+        world_run(world);
+        (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100});
+        world_run(world);
+        assert_int_equal(world_view(world, ref).watermark, 4);
+        struct node *node = &world->nodes[world_node(world, "topic-0/00000000000000000000.log")];
+        uint64_t batch_bytes = node->size / 4;
+        bool is_short = size < 3 * batch_bytes;
+        node->size = base_min_size(size, node->size);
+        for (int life = 0; life < 2; life++) {
+            world_restart(world, CRASH_PROCESS);
+            ref = plog_find(world->plog, world_part(0));
+            assert_int_equal(world_view(world, ref).watermark, 4);
+            for (int64_t offset = 0; offset < 3; offset++) {
+                uint64_t token = world_read(world, ref, offset, 100);
+                world_run(world);
+                struct answer *answer = world_answer(world, token);
+                bool is_whole = !is_short || ((uint64_t)offset + 1) * batch_bytes <= size;
+                assert_int_equal(answer->result, is_whole ? PLOG_OK : PLOG_DAMAGED);
+                world_release(world, &answer->out);
+            }
+            node = &world->nodes[world_node(world, "topic-0/00000000000000000000.log")];
+            assert_int_equal(node->size, 4 * batch_bytes); /* the last one is there again */
+        }
+        world_free(world);
+    }
+}
+
 static void what_no_run_names_is_cut_before_the_next_append(void **state)
 {
     (void)state;
@@ -1037,6 +1074,7 @@ int main(void)
         cmocka_unit_test(a_damaged_last_run_is_not_cut_either),
         cmocka_unit_test(a_short_or_missing_segment_below_the_line_is_damage_when_it_is_met),
         cmocka_unit_test(a_short_active_segment_is_left_as_it_is_and_a_new_one_is_begun),
+        cmocka_unit_test(a_hole_that_a_replayed_run_was_written_behind_is_never_served),
         cmocka_unit_test(what_no_run_names_is_cut_before_the_next_append),
         cmocka_unit_test(files_that_went_with_the_log_start_are_no_damage_at_the_next_start),
         cmocka_unit_test(a_segment_that_a_replay_made_again_survives_the_next_power_loss),

@@ -339,7 +339,8 @@ static void server_done(struct server *server, const struct port_event *event, s
     case PORT_UNLINK:
     case PORT_MAKE_DIR:
     case PORT_REMOVE_DIR:
-    case PORT_LIST: boot_done(server, event, out); break;
+    case PORT_LIST:
+    case PORT_SPACE: boot_done(server, event, out); break;
     case PORT_LOG:
     case PORT_READY:
     case PORT_STOPPED:

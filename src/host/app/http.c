@@ -1,0 +1,249 @@
+/* http.c: GET /metrics, /health and /health/live on weir.http.listener, by GNU libmicrohttpd on a thread of its own.
+ *
+ * /health       200 once the node serves; 503 and why, in JSON, before that, while it stops, while a log directory is failed, and
+ *               when a shard does not answer.
+ * /health/live  200 as long as every shard answers, whatever it does.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "app__observe.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <microhttpd.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define CONNECTIONS_MAX   64
+#define CONNECTION_BYTES  ((size_t)8 << 10) /* of a request with its headers */
+#define CONNECTION_IDLE_S 15
+
+struct http {
+    struct observe *observe;
+    struct MHD_Daemon *daemon;
+    int listener;
+    bool is_group_label;
+};
+
+static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status, const char *type, char *body,
+                              size_t size_bytes)
+{
+    struct MHD_Response *response = MHD_create_response_from_buffer(size_bytes, body, MHD_RESPMEM_MUST_FREE);
+    if (response == NULL) {
+        free(body);
+        return MHD_NO; /* closes the connection */
+    }
+    enum MHD_Result result = MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    if (result == MHD_YES && status == MHD_HTTP_METHOD_NOT_ALLOWED) {
+        result = MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET");
+    }
+    if (result == MHD_YES) { result = MHD_queue_response(connection, status, response); }
+    MHD_destroy_response(response);
+    return result;
+}
+
+static enum MHD_Result answer_words(struct MHD_Connection *connection, unsigned status, const char *words)
+{
+    char *body = strdup(words);
+    return body == NULL ? MHD_NO : answer(connection, status, "text/plain; charset=utf-8", body, strlen(body));
+}
+
+/* The first thing that keeps a shard from serving; NULL: nothing does. */
+static const char *trouble_of(const struct observe_snapshot *snapshot, bool is_only_live)
+{
+    if (!snapshot->is_there) { return "a shard does not answer"; }
+    if (is_only_live) { return NULL; }
+    if (snapshot->view.is_disk_failed) { return "the log directory has failed"; }
+    switch (snapshot->view.state) {
+    case BROKER_BOOT:
+    case BROKER_RECOVERING: return "starting: the journal is read";
+    case BROKER_LOADING: return "starting: logs and metadata are loaded";
+    case BROKER_SERVING: return NULL;
+    case BROKER_DRAINING:
+    case BROKER_CHECKPOINTING:
+    case BROKER_CLOSING:
+    case BROKER_STOPPED: return "stopping";
+    }
+    return "unknown";
+}
+
+static enum MHD_Result answer_health(const struct http *http, struct MHD_Connection *connection, bool is_only_live)
+{
+    struct observe_snapshot *snapshots = observe_take(http->observe, false);
+    if (snapshots == NULL) { return MHD_NO; }
+    const char *trouble = NULL;
+    uint32_t shard = 0;
+    for (uint32_t i = 0; i < http->observe->shard_count; i++) {
+        const char *one = trouble_of(&snapshots[i], is_only_live);
+        /* What no restart mends, and what says more, comes first. */
+        bool is_worse = one != NULL && (trouble == NULL || snapshots[i].view.is_disk_failed);
+        if (is_worse) {
+            trouble = one;
+            shard = i;
+        }
+    }
+    char *body = NULL;
+    size_t size_bytes = 0;
+    FILE *file = open_memstream(&body, &size_bytes);
+    if (file == NULL) {
+        observe_free(http->observe, snapshots);
+        return MHD_NO;
+    }
+    if (trouble == NULL) {
+        fprintf(file, "{\"status\":\"%s\"}\n", is_only_live ? "live" : "ready");
+    } else {
+        fprintf(file, "{\"status\":\"unavailable\",\"reason\":\"%s\",\"shard\":%" PRIu32 ",\"state\":\"%s\"}\n",
+                trouble, shard, snapshots[shard].is_there ? broker_state_name(snapshots[shard].view.state) : "unknown");
+    }
+    observe_free(http->observe, snapshots);
+    if (fclose(file) != 0) {
+        free(body);
+        return MHD_NO;
+    }
+    unsigned status = trouble == NULL ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE;
+    return answer(connection, status, "application/json", body, size_bytes);
+}
+
+static enum MHD_Result answer_metrics(const struct http *http, struct MHD_Connection *connection)
+{
+    struct observe_snapshot *snapshots = observe_take(http->observe, true);
+    if (snapshots == NULL) { return MHD_NO; }
+    char *body = NULL;
+    size_t size_bytes = 0;
+    FILE *file = open_memstream(&body, &size_bytes);
+    if (file != NULL) { metrics_print(file, http->observe, snapshots, http->is_group_label); }
+    observe_free(http->observe, snapshots);
+    if (file == NULL || fclose(file) != 0) {
+        free(body);
+        return MHD_NO;
+    }
+    return answer(connection, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8", body, size_bytes);
+}
+
+static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url, const char *method,
+                                  const char *version, const char *upload, size_t *upload_bytes, void **state)
+{
+    const struct http *http = context;
+    (void)version;
+    (void)upload;
+    if (*state == NULL) { /* the headers; the answer waits until the whole request is there */
+        *state = context;
+        return MHD_YES;
+    }
+    if (*upload_bytes > 0) { /* a body that nobody asked for */
+        *upload_bytes = 0;
+        return MHD_YES;
+    }
+    if (strcmp(method, MHD_HTTP_METHOD_GET) != 0) {
+        return answer_words(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET is served\n");
+    }
+    if (strcmp(url, "/metrics") == 0) { return answer_metrics(http, connection); }
+    if (strcmp(url, "/health") == 0 || strcmp(url, "/health/ready") == 0) {
+        return answer_health(http, connection, false);
+    }
+    if (strcmp(url, "/health/live") == 0) { return answer_health(http, connection, true); }
+    return answer_words(connection, MHD_HTTP_NOT_FOUND, "there are /metrics, /health and /health/live\n");
+}
+
+/* -1: why is in errno. */
+static int open_listener(struct port_address address)
+{
+    static const uint8_t ipv4_prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+    bool is_ipv4 = memcmp(address.ip, ipv4_prefix, sizeof ipv4_prefix) == 0;
+    struct sockaddr_in six_or_four = {.sin_family = AF_INET, .sin_port = htons(address.port)};
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons(address.port)};
+    memcpy(&six_or_four.sin_addr, address.ip + 12, 4);
+    memcpy(&six.sin6_addr, address.ip, 16);
+    int fd = socket(is_ipv4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) { return -1; }
+    int on = 1;
+    const struct sockaddr *at = is_ipv4 ? (const struct sockaddr *)&six_or_four : (const struct sockaddr *)&six;
+    socklen_t at_bytes = is_ipv4 ? sizeof six_or_four : sizeof six;
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 || bind(fd, at, at_bytes) != 0 ||
+        listen(fd, CONNECTIONS_MAX) != 0) {
+        int why = errno;
+        (void)close(fd); /* it was never used */
+        errno = why;
+        return -1;
+    }
+    return fd;
+}
+
+static uint16_t port_of(int fd)
+{
+    struct sockaddr_storage at;
+    socklen_t at_bytes = sizeof at;
+    if (getsockname(fd, (struct sockaddr *)&at, &at_bytes) != 0) { return 0; }
+    if (at.ss_family == AF_INET) { return ntohs(((const struct sockaddr_in *)(const void *)&at)->sin_port); }
+    return ntohs(((const struct sockaddr_in6 *)(const void *)&at)->sin6_port);
+}
+
+/* Its threads take no signal: those are for the main one. */
+static struct MHD_Daemon *start_daemon(struct http *http)
+{
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) { return NULL; }
+    struct MHD_Daemon *daemon =
+        MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC, 0, NULL, NULL, on_request, http,
+                         MHD_OPTION_LISTEN_SOCKET, http->listener, MHD_OPTION_CONNECTION_LIMIT,
+                         (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES,
+                         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)CONNECTION_IDLE_S, MHD_OPTION_END);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL); /* worked a moment ago */
+    return daemon;
+}
+
+int http_start(struct observe *observe, const struct settings *settings, const struct app_log *log,
+               struct http **http_out)
+{
+    *http_out = NULL;
+    struct base_slice words = settings->http_listener;
+    if (words.size_bytes == 0) { return APP_DONE; }
+    struct port_address address;
+    char name[300];
+    if (words.size_bytes >= sizeof name) { return app_error(NULL, "weir.http.listener: the name is too long"); }
+    memcpy(name, words.at, words.size_bytes);
+    name[words.size_bytes] = '\0';
+    char *colon = strrchr(name, ':'); /* settings_apply has seen one, and a port behind it */
+    CHECK(colon != NULL);
+    *colon = '\0';
+    char *host = name;
+    if (host[0] == '[' && colon > name + 1 && colon[-1] == ']') {
+        colon[-1] = '\0';
+        host += 1;
+    }
+    if (!app_resolve(host, &address)) { return app_error(NULL, "weir.http.listener: '%s' has no address", host); }
+    address.port = (uint16_t)strtoul(colon + 1, NULL, 10);
+    struct http *http = app_keep(sizeof *http);
+    if (http == NULL) { return app_error(NULL, "no memory"); }
+    *http = (struct http){.observe = observe, .is_group_label = settings->is_group_label};
+    http->listener = open_listener(address);
+    if (http->listener < 0) {
+        int why = errno;
+        if (settings->is_http_listener_set) {
+            return app_error(NULL, "weir.http.listener %.*s: %s", (int)words.size_bytes, (const char *)words.at,
+                             strerror(why));
+        }
+        app_log_own(log, PORT_WARN, "no /health and /metrics: %.*s: %s", (int)words.size_bytes, (const char *)words.at,
+                    strerror(why));
+        return APP_DONE;
+    }
+    uint16_t port = port_of(http->listener);
+    http->daemon = start_daemon(http);
+    if (http->daemon == NULL) { return app_error(NULL, "weir.http.listener: it can't be served"); }
+    app_log_own(log, PORT_INFO, "/health and /metrics on http://%s%s%s:%u", strchr(host, ':') != NULL ? "[" : "", host,
+                strchr(host, ':') != NULL ? "]" : "", (unsigned)port);
+    *http_out = http;
+    return APP_DONE;
+}
+
+void http_stop(struct http *http)
+{
+    if (http != NULL) { MHD_stop_daemon(http->daemon); }
+}

@@ -1,0 +1,294 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""/health tells the truth in every state of a node, and /metrics can be read by Prometheus and counts what clients did."""
+
+import http.client
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import harness
+import wire
+from harness import CLIENTS, Broker, Skip, check, equal, need, say, until
+from wire import Conn, batch
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def get(port, path, method="GET", headers=None, body=None):
+    """(status, content type, text)"""
+    conn = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    try:
+        conn.request(method, path, body=body, headers=headers or {})
+        answer = conn.getresponse()
+        return answer.status, answer.getheader("Content-Type"), answer.read().decode()
+    finally:
+        conn.close()
+
+
+def health(port, path="/health"):
+    """(status, the JSON); None: nobody listens."""
+    try:
+        status, kind, text = get(port, path)
+    except ConnectionError:
+        return None
+    equal(kind, "application/json", "the content type")
+    return status, json.loads(text)
+
+
+def metrics(port):
+    """{name with labels: value}"""
+    status, kind, text = get(port, "/metrics")
+    equal((status, kind), (200, "text/plain; version=0.0.4; charset=utf-8"), "/metrics")
+    values = {}
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            name, value = line.rsplit(" ", 1)
+            check(name not in values, f"{name} is there twice")
+            values[name] = float(value)
+    return values, text
+
+
+def broker_with_http(shards=2, wrapper=(), settings=None, name="http"):
+    port = free_port()
+    return Broker(shards, {"weir.http.listener": f"127.0.0.1:{port}", **(settings or {})}, wrapper=wrapper, name=name), port
+
+
+# ---- /health ----
+
+
+def test_health_of_a_node_that_serves():
+    broker, port = broker_with_http()
+    with broker:
+        equal(health(port), (200, {"status": "ready"}), "/health")
+        equal(health(port, "/health/ready"), (200, {"status": "ready"}), "/health/ready")
+        equal(health(port, "/health/live"), (200, {"status": "live"}), "/health/live")
+    equal(health(port), None, "/health of a node that is gone")
+
+
+def with_delays(call, seconds, when):
+    return ["strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e", f"inject={call}:delay_enter={int(seconds * 1000000)}:when={when}"]
+
+
+def test_health_of_a_node_that_starts():
+    """Its first syncs take long: until they are done it is alive, but does not serve."""
+    broker, port = broker_with_http(1, with_delays("fdatasync", 1.5, "1..2"))
+    starter = threading.Thread(target=broker.start)
+    try:
+        starter.start()
+        status, answer = until(lambda: health(port), 30, "the page is there before the node serves")
+        equal((status, answer["status"]), (503, "unavailable"), "/health while it starts")
+        check(answer["reason"].startswith("starting"), f"the reason: {answer}")
+        equal(health(port, "/health/live")[0], 200, "/health/live while it starts")
+        until(lambda: health(port) == (200, {"status": "ready"}), 30, "it serves in the end")
+        starter.join(30)
+        check(not starter.is_alive(), "the ready line")
+        broker.stop()
+    finally:
+        starter.join(60)
+        broker.__exit__(None, None, None)
+
+
+def test_health_of_a_node_that_stops():
+    """A client that does not read its answers holds the stop up for as long as weir.shutdown.timeout.ms."""
+    broker, port = broker_with_http(1, settings={"weir.shutdown.timeout.ms": 3000})
+    with broker:
+        with Conn(broker.host, broker.port) as conn, Conn(broker.host, broker.port, receive_buffer=4096) as deaf:
+            equal(conn.create_topic("t")[0], 0, "create")
+            for _ in range(12):
+                equal(conn.produce("t", {0: batch([b"x" * 900000])})[("t", 0)][0], 0, "produce")
+            for _ in range(3):
+                deaf.send(wire.FETCH, 11, deaf.fetch_body("t", {0: 0}))
+            until(lambda: metrics(port)[0]["weir_requests_in_flight"] >= 1, 10, "answers that nobody reads")
+            os.kill(broker.pid, 15)
+            status, answer = until(lambda: (health(port) or (200, 0)) if (health(port) or (200, 0))[0] != 200 else None, 10, "it stops")
+            equal((status, answer["reason"]), (503, "stopping"), "/health while it stops")
+            equal(broker.process.wait(30), 0, "the exit code")
+        broker.process = None
+
+
+def test_health_of_a_node_whose_disk_has_failed():
+    wrapper = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync", "-e", "inject=fdatasync:error=EIO:when=12+"]
+    broker, port = broker_with_http(2, wrapper)
+    with broker:
+        equal(health(port)[0], 200, "/health at first")
+        with Conn(broker.host, broker.port) as conn:
+            for i in range(30):
+                conn.create_topic(f"t{i}")
+                if conn.produce(f"t{i}", {0: batch([b"x"])}).popitem()[1][0] != 0:
+                    break
+        status, answer = until(lambda: health(port) if health(port)[0] != 200 else None, 20, "the failure shows")
+        equal((status, answer["reason"]), (503, "the log directory has failed"), "/health")
+        values, _ = metrics(port)
+        equal(values["weir_log_directory_failed"], 1, "weir_log_directory_failed")
+        equal(health(port, "/health/live")[0], 200, "/health/live: a restart of the process would not mend the disk")
+        broker.kill()
+
+
+def test_health_of_a_node_that_hangs():
+    """A shard whose write does not come back answers nobody."""
+    broker, port = broker_with_http(1, with_delays("pwritev,pwrite64,pwritev2", 5, "40"))
+    with broker:
+        equal(health(port)[0], 200, "/health at first")
+
+        def load():
+            try:
+                with Conn(broker.host, broker.port) as conn:
+                    conn.create_topic("t")
+                    while not is_over.is_set():
+                        conn.produce("t", {0: batch([b"x" * 100000])})
+            except OSError:
+                pass
+
+        is_over = threading.Event()
+        thread = threading.Thread(target=load)
+        thread.start()
+        try:
+            status, answer = until(lambda: health(port) if health(port)[0] != 200 else None, 40, "the hang shows")
+            equal((status, answer["reason"]), (503, "a shard does not answer"), "/health")
+            until(lambda: health(port)[0] == 200, 40, "it goes on")
+        finally:
+            is_over.set()
+            thread.join(60)
+
+
+# ---- the page ----
+
+
+def test_other_pages_methods_and_long_requests():
+    broker, port = broker_with_http(1)
+    with broker:
+        equal(get(port, "/")[0], 404, "another page")
+        equal(get(port, "/metrics/..")[0], 404, "another page")
+        equal(get(port, "/health", "POST", body=b"x" * 10000)[0], 405, "POST")
+        equal(get(port, "/metrics", "DELETE")[0], 405, "DELETE")
+        status = get(port, "/health", headers={"X": "x" * 20000})[0]
+        check(status in (400, 413, 431), f"a request of 20 KB: {status}")
+        with socket.create_connection(("127.0.0.1", port)) as conn:
+            conn.sendall(b"\0\1\2 nonsense\r\n\r\n")
+        half = [socket.create_connection(("127.0.0.1", port)) for _ in range(20)]
+        for conn in half:
+            conn.sendall(b"GET /metr")
+        equal(health(port)[0], 200, "beside half requests")
+        for conn in half:
+            conn.close()
+
+
+def test_a_port_that_is_taken():
+    port = free_port()
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind(("127.0.0.1", port))
+        other.listen()
+        broker = Broker(1, {"weir.http.listener": f"127.0.0.1:{port}"}, name="taken")
+        try:
+            broker.start(20)
+        except AssertionError as error:
+            check("weir.http.listener" in str(error) and "in use" in str(error), f"what is said: {error}")
+        else:
+            raise AssertionError("it starts without the page that it was asked for")
+        finally:
+            broker.__exit__(None, None, None)
+
+
+# ---- /metrics ----
+
+
+def test_metrics_count_what_clients_do():
+    broker, port = broker_with_http(3, settings={"weir.metrics.group.label": "true"})
+    with broker:
+        before, _ = metrics(port)
+        with Conn(broker.host, broker.port) as conn:
+            equal(conn.create_topic("orders", 4)[0], 0, "create")
+            for part in range(4):
+                for _ in range(5):
+                    equal(conn.produce("orders", {part: batch([b"one", b"two"])})[("orders", part)][0], 0, "produce")
+            bad = wire.patched(batch([b"x"]), 17, "I", 1, with_crc=False)
+            check(conn.produce("orders", {0: bad})[("orders", 0)][0] != 0, "a bad batch")
+            error, parts = conn.fetch("orders", {0: 0})
+            equal(error, 0, "fetch")
+            fetched = len(parts[("orders", 0)][2])
+            equal(conn.commit_offsets('say "g"', "orders", {0: 4, 1: 10}), {0: 0, 1: 0}, "commit")
+            after, text = metrics(port)
+            rows = {name: after[name] - before.get(name, 0) for name in after}
+            equal(rows["weir_produce_batches_total"], 20, "batches")
+            equal(rows["weir_produce_records_total"], 40, "records")
+            equal(rows["weir_produce_refused_batches_total"], 1, "refused")
+            equal(rows["weir_fetch_bytes_total"], fetched, "fetched bytes")
+            equal(rows['weir_request_duration_seconds_count{api="Produce"}'], 21, "produce requests")
+            equal(after['weir_topic_records{topic="orders"}'], 40, "records of the topic")
+            equal(after['weir_topic_partitions{topic="orders"}'], 4, "its partitions")
+            equal(after['weir_topic_size_bytes{topic="orders"}'], rows["weir_produce_bytes_total"], "its bytes")
+            equal(after['weir_group_lag_records{topic="orders",group="say \\"g\\""}'], 6, "the lag of the group")
+            check(after["weir_connections"] >= 1, "connections")
+            check(rows["weir_journal_syncs_total"] >= 5, "syncs")
+            check(0 < after["process_resident_memory_bytes"] < 1 << 34, "resident memory")
+            check(0 < after["process_open_fds"] < after["process_max_fds"], "descriptors")
+            for name in re.findall(r"^# TYPE (\w+) counter$", text, re.M):
+                check(name.endswith("_total"), f"{name} is a counter")
+
+
+def test_metrics_are_read_by_promtool():
+    if "promtool" in harness.SKIPPED:
+        raise Skip("promtool")
+    need("promtool")
+    broker, port = broker_with_http(2)
+    with broker:
+        with Conn(broker.host, broker.port) as conn:
+            equal(conn.create_topic("t")[0], 0, "create")
+            equal(conn.produce("t", {0: batch([b"x"])})[("t", 0)][0], 0, "produce")
+            equal(conn.commit_offsets("g", "t", {0: 0}), {0: 0}, "commit")
+        _, text = metrics(port)
+        done = subprocess.run([os.path.join(CLIENTS, "promtool", "usr", "bin", "promtool"), "check", "metrics"], input=text.encode(),
+                              capture_output=True, timeout=60, check=False)
+        equal((done.returncode, done.stdout + done.stderr), (0, b""), "what promtool says")
+        broken = text.replace("# TYPE weir_connections gauge", "# TYPE weir_connections counter")
+        done = subprocess.run([os.path.join(CLIENTS, "promtool", "usr", "bin", "promtool"), "check", "metrics"], input=broken.encode(),
+                              capture_output=True, timeout=60, check=False)
+        check(done.returncode != 0, "promtool finds a counter with a bad name")
+
+
+def test_scrapes_do_not_slow_producers_down():
+    broker, port = broker_with_http(2)
+    with broker:
+        with Conn(broker.host, broker.port) as conn:
+            for i in range(20):
+                equal(conn.create_topic(f"t{i}", 10)[0], 0, "create")
+
+            def p99():
+                times = []
+                for i in range(400):
+                    began = time.monotonic()
+                    equal(conn.produce(f"t{i % 20}", {i % 10: batch([b"x" * 100])}).popitem()[1][0], 0, "produce")
+                    times.append(time.monotonic() - began)
+                return sorted(times)[len(times) * 99 // 100] * 1000
+
+            quiet = p99()
+            is_over = threading.Event()
+            count = [0]
+
+            def scrape():
+                while not is_over.wait(0.02):
+                    metrics(port)
+                    count[0] += 1
+
+            thread = threading.Thread(target=scrape)
+            thread.start()
+            scraped = p99()
+            is_over.set()
+            thread.join()
+        check(count[0] > 3, "it was scraped meanwhile")
+        say(f"       p99 of a produce request: {quiet:.1f} ms, and {scraped:.1f} ms beside {count[0]} scrapes")
+
+
+if __name__ == "__main__":
+    sys.exit(harness.main(globals()))
