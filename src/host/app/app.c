@@ -16,6 +16,7 @@ static const char usage[] =
     "  group list             name the consumer groups; also: group describe GROUP, group delete GROUP..., group reset "
     "GROUP\n"
     "  log verify             look for damage in a data directory that no broker uses\n"
+    "  bench produce          measure a broker; also: bench fetch, bench e2e, bench replay\n"
     "  version                print the version\n"
     "\n"
     "weir COMMAND --help says more. Commands but serve and log work against any Kafka broker:\n"
@@ -48,6 +49,7 @@ static int run(struct app_args *args, const char *command, const char *words)
     if (strcmp(command, "produce") == 0) { return app_produce(args); }
     if (strcmp(command, "consume") == 0) { return app_consume(args); }
     if (strcmp(command, "group") == 0) { return app_group(args); }
+    if (strcmp(command, "bench") == 0) { return app_bench(args); }
     if (strcmp(command, "log") == 0) { return app_log(args); }
     if (strcmp(command, "version") == 0 || strcmp(command, "--version") == 0) { return version(args, words); }
     if (strcmp(command, "help") == 0 || strcmp(command, "--help") == 0 || strcmp(command, "-h") == 0) {

@@ -33,6 +33,7 @@ struct app_command {
     const char *bootstrap; /* HOST:PORT[,HOST:PORT]... */
     bool is_json;
     uint64_t now_ns;
+    uint64_t alarm_ns; /* set by `after`: another step by then; UINT64_MAX at the begin of each step */
     int64_t wall_ms;
     uint64_t unready_since_ns;
     bool is_finished;
@@ -52,6 +53,15 @@ bool app_result_failed(struct app_command *command, const struct client_result *
 /* Kafka's name of an error code and its message, or a sentence of our own. */
 int app_kafka_error(int16_t code, struct base_slice message, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Runs several, each with a client and a thread of its own; the bootstrap words are those of each. The first code that is not APP_DONE. */
+int app_commands_run(struct app_command *const *commands, uint32_t count);
+
+/* What --acks and --compression say. False: an error has been printed. */
+MUST_USE
+bool app_acks(const char *command, const char *words, struct client_config *config);
+MUST_USE
+bool app_compression(const char *command, const char *words, struct client_config *config);
 
 /* ---- JSON (json.c) ---- */
 

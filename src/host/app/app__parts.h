@@ -92,6 +92,10 @@ bool app_resolve(const char *host, struct port_address *address_out);
 /* A whole file; NULL: why is in errno. To be freed. */
 char *app_read_file(const char *path, size_t *size_bytes_out);
 
+/* SIGTERM and SIGINT stop this host; a second one ends the process. NULL: no host any more. */
+struct host;
+void app_stop_on_signals(struct host *host);
+
 /* ---- commands ---- */
 
 int app_serve(struct app_args *args);
@@ -100,5 +104,6 @@ int app_group(struct app_args *args);
 int app_produce(struct app_args *args);
 int app_consume(struct app_args *args);
 int app_log(struct app_args *args); /* verify.c */
+int app_bench(struct app_args *args);
 
 #endif

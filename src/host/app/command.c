@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #define REGION_BYTES      ((size_t)512 << 20) /* of address space: untouched memory of it costs nothing */
+#define COMMANDS_MAX      2
 #define BOOTSTRAP_DEFAULT "127.0.0.1:9092"
 #define UNREADY_FIRST_NS  UINT64_C(3000000000)  /* a broker that is just starting is given so long */
 #define UNREADY_LATER_NS  UINT64_C(15000000000) /* and one that was there before, so long to come back */
@@ -156,6 +157,7 @@ static void step(void *machine, const struct port_event *event, struct port_out 
     struct app_command *command = machine;
     const struct app_command_parts *parts = command->parts;
     command->now_ns = event->now_ns;
+    command->alarm_ns = UINT64_MAX;
     command->wall_ms = event->wall_ms;
     client_step(command->client, event, out);
     if (event->kind == PORT_EVENT_START && parts->begin != NULL) { parts->begin(command); }
@@ -175,6 +177,7 @@ static void step(void *machine, const struct port_event *event, struct port_out 
     if (!command->is_finished) { watch_connection(command, out); }
     if (command->is_finished) { client_close(command->client); }
     client_turn(command->client, out);
+    port_alarm(out, command->alarm_ns);
     if (command->is_finished && !command->is_closed && client_is_quiet(command->client)) {
         command->is_closed = true;
         (void)port_emit(out, PORT_STOPPED, 0); /* a note needs nothing more */
@@ -192,7 +195,44 @@ static void on_signal(int number)
     if (signal_host != NULL) { host_stop(signal_host); }
 }
 
-int app_command_run(struct app_command *command)
+void app_stop_on_signals(struct host *host)
+{
+    signal_host = host;
+    if (host == NULL) { return; }
+    struct sigaction action = {.sa_handler = on_signal};
+    sigemptyset(&action.sa_mask);
+    (void)sigaction(SIGTERM, &action, NULL); /* can't fail with these numbers */
+    (void)sigaction(SIGINT, &action, NULL);
+}
+
+bool app_acks(const char *command, const char *words, struct client_config *config)
+{
+    if (strcmp(words, "all") == 0 || strcmp(words, "-1") == 0) {
+        config->acks = CLIENT_ACKS_ALL;
+    } else if (strcmp(words, "1") == 0) {
+        config->acks = CLIENT_ACKS_LEADER;
+    } else if (strcmp(words, "0") == 0) {
+        config->acks = CLIENT_ACKS_NONE;
+    } else {
+        (void)app_usage(command, "--acks is '%s': should be all, 1 or 0", words); /* the caller has its code */
+        return false;
+    }
+    return true;
+}
+
+bool app_compression(const char *command, const char *words, struct client_config *config)
+{
+    static const char *const kinds[] = {"none", "gzip", "snappy", "lz4", "zstd"};
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(kinds); i++) {
+        if (strcmp(words, kinds[i]) != 0) { continue; }
+        config->compression = (enum codec_kind)i;
+        return true;
+    }
+    (void)app_usage(command, "--compression is '%s': should be none, gzip, snappy, lz4 or zstd", words); /* as above */
+    return false;
+}
+
+static int make_client(struct app_command *command)
 {
     struct base_region region;
     if (!read_bootstrap(command)) {
@@ -202,22 +242,33 @@ int app_command_run(struct app_command *command)
         return app_error(NULL, "no memory");
     }
     command->unready_since_ns = UINT64_MAX;
-    void *machines[1] = {command};
-    struct host_config config = {.shards = 1,
-                                 .conns_max = command->config.nodes_max,
-                                 .listeners_max = 1,
-                                 .files_max = 1,
-                                 .step = step,
-                                 .machines = machines};
-    char why[HOST_WHY_BYTES];
-    if (host_create(&config, &command->host, why) != PORT_OK) { return app_error(NULL, "%s", why); }
-    signal_host = command->host;
-    struct sigaction action = {.sa_handler = on_signal};
-    sigemptyset(&action.sa_mask);
-    (void)sigaction(SIGTERM, &action, NULL); /* can't fail with these numbers */
-    (void)sigaction(SIGINT, &action, NULL);
-    host_run(command->host);
-    signal_host = NULL;
-    host_destroy(command->host);
-    return command->code;
+    return APP_DONE;
 }
+
+int app_commands_run(struct app_command *const *commands, uint32_t count)
+{
+    void *machines[COMMANDS_MAX];
+    CHECK(count > 0 && count <= COMMANDS_MAX);
+    struct host_config config = {
+        .shards = count, .listeners_max = 1, .files_max = 1, .step = step, .machines = machines};
+    for (uint32_t i = 0; i < count; i++) {
+        int code = make_client(commands[i]);
+        if (code != APP_DONE) { return code; }
+        machines[i] = commands[i];
+        config.conns_max = (uint32_t)base_max_u64(config.conns_max, commands[i]->config.nodes_max);
+    }
+    struct host *host;
+    char why[HOST_WHY_BYTES];
+    if (host_create(&config, &host, why) != PORT_OK) { return app_error(NULL, "%s", why); }
+    for (uint32_t i = 0; i < count; i++) { commands[i]->host = host; }
+    app_stop_on_signals(host);
+    host_run(host);
+    app_stop_on_signals(NULL);
+    host_destroy(host);
+    for (uint32_t i = 0; i < count; i++) {
+        if (commands[i]->code != APP_DONE) { return commands[i]->code; }
+    }
+    return APP_DONE;
+}
+
+int app_command_run(struct app_command *command) { return app_commands_run(&command, 1); }

@@ -300,34 +300,6 @@ static bool take_header(struct produce *own, const char *words)
     return true;
 }
 
-static bool take_acks(struct client_config *config, const char *words)
-{
-    if (strcmp(words, "all") == 0 || strcmp(words, "-1") == 0) {
-        config->acks = CLIENT_ACKS_ALL;
-    } else if (strcmp(words, "1") == 0) {
-        config->acks = CLIENT_ACKS_LEADER;
-    } else if (strcmp(words, "0") == 0) {
-        config->acks = CLIENT_ACKS_NONE;
-    } else {
-        (void)app_usage("produce", "--acks is '%s': should be all, 1 or 0", words); /* the caller has its code */
-        return false;
-    }
-    return true;
-}
-
-static bool take_compression(struct client_config *config, const char *words)
-{
-    static const char *const kinds[] = {"none", "gzip", "snappy", "lz4", "zstd"};
-    for (size_t i = 0; i < BASE_ARRAY_COUNT(kinds); i++) {
-        if (strcmp(words, kinds[i]) != 0) { continue; }
-        config->compression = (enum codec_kind)i;
-        return true;
-    }
-    (void)app_usage("produce", "--compression is '%s': should be none, gzip, snappy, lz4 or zstd",
-                    words); /* as above */
-    return false;
-}
-
 static int read_arguments(struct app_args *args, struct produce *own)
 {
     const char *value = NULL;
@@ -341,9 +313,9 @@ static int read_arguments(struct app_args *args, struct produce *own)
         } else if (app_take_option(args, "--header", &value)) {
             is_good = take_header(own, value);
         } else if (app_take_option(args, "--acks", &value)) {
-            is_good = take_acks(&own->command.config, value);
+            is_good = app_acks("produce", value, &own->command.config);
         } else if (app_take_option(args, "--compression", &value)) {
-            is_good = take_compression(&own->command.config, value);
+            is_good = app_compression("produce", value, &own->command.config);
         } else if (app_take_option(args, "--partition", &value)) {
             is_good = app_number("produce", "--partition", value, 0, INT32_MAX, &own->partition);
         } else if (own->topic == NULL && app_take_word(args, &value)) {
