@@ -5,7 +5,9 @@
  *         time; proposals that are held, land, or fail; a topic that goes and comes; snapshots; restarts; records of any bytes.
  * Holds   the machine is sound after each item of work; no committed generation goes back; every request is answered once, at
  *         the latest when the node stops; every answer can be said in the version that was asked; the log, applied to an empty
- *         machine, says what the live one knows; nothing of the pages is left.
+ *         machine, says what the live one knows; nothing of the pages is left. A second keeper of offsets and assignments
+ *         (group_model.h), which sees requests and answers alone, finds every committed offset there, and nothing else; and
+ *         whoever asks twice in a generation is told the same.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -15,6 +17,7 @@
 
 #include "base/base.h"
 #include "group/group.h"
+#include "group_model.h"
 #include "metadata/metadata.h"
 #include "wire/kafka/heartbeat.h"
 #include "wire/kafka/join_group.h"
@@ -46,6 +49,7 @@ struct input {
 struct asked {
     enum group_kind kind;
     int16_t version;
+    struct model_asked asked;
     bool is_answered;
     struct base_arena arena;
     _Alignas(16) uint8_t memory[ARENA_BYTES];
@@ -84,6 +88,7 @@ static struct {
     int32_t generations[4];
     uint32_t topic_number;
     uint32_t asked_name;
+    struct model model;
 } it;
 
 static const char *const names[] = {"", "a", "b", "cc"};
@@ -157,6 +162,8 @@ static void answered(const struct group_out *item)
     if (asked->kind == GROUP_JOIN) {
         remember_id(((const struct kafka_join_group_response *)item->response)->member_id);
     }
+    bool is_plausible = model_answered(&it.model, &asked->asked, item->response);
+    CHECK(is_plausible || it.has_strangers || it.has_failed);
     if (item->block != NULL) { base_pages_give(it.pages, item->block); }
 }
 
@@ -181,9 +188,26 @@ static void check_generations(void)
     for (uint32_t i = 0; i < BASE_ARRAY_COUNT(names); i++) {
         int32_t generation;
         bool is_there = group_generation(it.groups, base_slice_text(names[i]), &generation);
-        if (!is_there) { generation = 0; } /* deleted, or expired: the next one of its name begins anew */
+        if (!is_there) { /* deleted, or expired: the next one of its name begins anew */
+            generation = 0;
+            model_group_gone(&it.model, i);
+        }
         if (is_there && !it.has_strangers) { CHECK(generation >= it.generations[i]); }
         it.generations[i] = generation;
+    }
+}
+
+static void check_offsets(void)
+{
+    const struct metadata_topic *topic = metadata_topic_by_name(it.image, base_slice_text("t"));
+    if (topic == NULL || it.has_strangers || it.has_failed) { return; }
+    for (uint32_t i = 0; i < BASE_ARRAY_COUNT(names); i++) {
+        for (int32_t p = 0; p < MODEL_PARTITIONS; p++) {
+            int64_t offset = 0;
+            struct base_part part = {.topic = topic->id, .index = p};
+            bool is_there = group_offset(it.groups, base_slice_text(names[i]), part, &offset);
+            CHECK(model_agrees(&it.model, i, (uint32_t)p, is_there, offset, it.wall_ms));
+        }
     }
 }
 
@@ -195,7 +219,7 @@ static void run(void)
         group_poll(it.groups, it.now_ns, it.wall_ms, &item);
         CHECK(group_is_sound(it.groups) || it.has_strangers || it.has_failed);
         check_generations();
-        if (item.kind == GROUP_OUT_NOTHING) { return; }
+        if (item.kind == GROUP_OUT_NOTHING) { break; }
         if (item.kind == GROUP_OUT_ANSWER) { answered(&item); }
         if (item.kind == GROUP_OUT_PROPOSE) {
             CHECK(!it.is_held[item.log]);
@@ -203,6 +227,7 @@ static void run(void)
             it.is_held[item.log] = true;
         }
     }
+    check_offsets();
 }
 
 static void land(uint32_t log)
@@ -425,6 +450,11 @@ static void ask(struct input *input, enum group_kind kind)
                                     .client_host = base_slice_text("/h"),
                                     .arena = &asked->arena};
     request.request = request_of(input, asked);
+    asked->asked = (struct model_asked){.group = it.asked_name,
+                                        .kind = kind,
+                                        .request = request.request,
+                                        .topic_number = it.model.topic_number,
+                                        .wall_ms = it.wall_ms};
     if (group_submit(it.groups, &request) == BASE_OK) { it.asks_count += 1; }
 }
 
@@ -484,6 +514,7 @@ static void operate(struct input *input, uint8_t op)
         } else {
             CHECK(metadata_remove_topic(it.image, topic->id) == BASE_OK);
             group_topics_changed(it.groups);
+            model_topic_changed(&it.model);
         }
         return;
     }
@@ -520,6 +551,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     it.config.size_max = is_small ? 2 : INT32_MAX;
     it.config.initial_delay_ms = (steer & 2) != 0 ? 0 : 1000;
     it.config.offsets_retention_ms = 3600000;
+    model_init(&it.model, it.wall_ms, it.config.offsets_retention_ms);
     it.config.is_check_slow = false; /* looked at here, where strangers' records are known */
     size_t reserve[BASE_CLASS_COUNT] = {0, 0, 0};
     struct base_region region = {.at = pages_memory, .size_bytes = PAGES_BYTES};
