@@ -11,7 +11,9 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,9 +91,19 @@ static struct {
     uint32_t topic_number;
     uint32_t asked_name;
     struct model model;
+    bool is_told; /* WEIR_FUZZ_TRACE: operations, answers and committed offsets that changed, to stderr */
 } it;
 
 static const char *const names[] = {"", "a", "b", "cc"};
+
+static void __attribute__((format(printf, 1, 2))) tell(const char *format, ...)
+{
+    if (!it.is_told) { return; }
+    va_list list;
+    va_start(list, format);
+    (void)vfprintf(stderr, format, list);
+    va_end(list);
+}
 
 static uint8_t take(struct input *input)
 {
@@ -155,13 +167,19 @@ static void answered(const struct group_out *item)
     CHECK(item->token < it.asks_count && !asks[item->token].is_answered);
     struct asked *asked = &asks[item->token];
     asked->is_answered = true;
+    char words[512] = "";
     if (answers[asked->kind] != KAFKA_MESSAGE_NONE) {
+        struct base_text text;
+        base_text_init(&text, words, sizeof words);
+        if (it.is_told) { kafka_print(answers[asked->kind], item->response, asked->version, &text); }
         struct kafka_size size;
         CHECK(kafka_response_size(answers[asked->kind], item->response, asked->version, &size) == BASE_OK);
     }
     if (asked->kind == GROUP_JOIN) {
         remember_id(((const struct kafka_join_group_response *)item->response)->member_id);
     }
+    tell("answer %u: kind %d, group \"%s\" %s\n", (unsigned)item->token, (int)asked->kind, names[asked->asked.group],
+         words);
     bool is_plausible = model_answered(&it.model, &asked->asked, item->response);
     CHECK(is_plausible || it.has_strangers || it.has_failed);
     if (item->block != NULL) { base_pages_give(it.pages, item->block); }
@@ -169,8 +187,11 @@ static void answered(const struct group_out *item)
 
 static void keep(const struct group_out *item)
 {
+    tell("log %u: %u records%s\n", item->log, item->records_count, item->is_snapshot ? ", of a snapshot" : "");
     for (uint32_t i = 0; i < item->records_count; i++) {
         struct base_slice value = item->records[i].value;
+        for (size_t k = 0; k < value.size_bytes; k++) { tell("%02x", value.at[k]); }
+        tell("\n");
         if (it.records_count == RECORDS_MAX || value.size_bytes > LOG_BYTES - it.log_used) {
             it.has_strangers = true; /* the log is longer than what is kept of it here */
             return;
@@ -206,6 +227,10 @@ static void check_offsets(void)
             int64_t offset = 0;
             struct base_part part = {.topic = topic->id, .index = p};
             bool is_there = group_offset(it.groups, base_slice_text(names[i]), part, &offset);
+            if (is_there || it.model.offsets[i][p].is_there) {
+                tell("  offset of \"%s\" %d: %lld; sure for %lld ms\n", names[i], p, is_there ? (long long)offset : -1,
+                     (long long)(it.model.offsets[i][p].sure_until_ms - it.wall_ms));
+            }
             CHECK(model_agrees(&it.model, i, (uint32_t)p, is_there, offset, it.wall_ms));
         }
     }
@@ -434,6 +459,7 @@ static void ask(struct input *input, enum group_kind kind)
         [GROUP_OFFSET_DELETE] = 0, [GROUP_DELETE] = 2, [GROUP_FETCH] = 9,     [GROUP_DESCRIBE] = 6, [GROUP_LIST] = 5,
     };
     if (it.asks_count == ASKS_MAX) { return; }
+    tell("ask %u: kind %d\n", it.asks_count, (int)kind);
     struct asked *asked = &asks[it.asks_count];
     asked->kind = kind;
     asked->is_answered = false;
@@ -499,6 +525,7 @@ static void operate(struct input *input, uint8_t op)
     static const enum group_kind kinds[] = {GROUP_JOIN,      GROUP_JOIN,     GROUP_SYNC,   GROUP_SYNC,
                                             GROUP_HEARTBEAT, GROUP_LEAVE,    GROUP_COMMIT, GROUP_FETCH,
                                             GROUP_DELETE,    GROUP_DESCRIBE, GROUP_LIST,   GROUP_OFFSET_DELETE};
+    if (op % 32 >= 12 && op % 32 < 24) { tell("operation %d\n", op % 32); }
     switch (op % 32) {
     case 12: land(0); return;
     case 13: land(1); return;
@@ -536,6 +563,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct input input = {.at = data, .left = size};
     uint8_t steer = take(&input);
     memset(&it, 0, sizeof it);
+    it.is_told = getenv("WEIR_FUZZ_TRACE") != NULL;
     memset(ids, 0, sizeof ids);
     it.now_ns = 1000000000;
     it.wall_ms = 1700000000000;

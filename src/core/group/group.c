@@ -434,6 +434,7 @@ static void poll_sweep(struct groups *groups, uint32_t log_index, struct group_o
 {
     struct group__log *log = &groups->logs[log_index];
     log->is_sweeping = group__sweep(groups, log_index);
+    log->round.swept_count = log->round.records_count;
     if (!log->round.is_full) { return; }
     log->round.is_full = false; /* what went in stays; the sweep goes on from what did not */
     bool is_larger = make_room(groups, log_index, item_out);
@@ -451,7 +452,8 @@ static bool poll_log(struct groups *groups, uint32_t log_index, struct group_out
     }
     bool is_leading = log->state == GROUP__LEADING && !groups->is_draining;
     bool has_due = is_leading && !base_list_is_empty(&log->due);
-    bool has_sweep = is_leading && log->is_sweeping;
+    /* What a sweep takes away it judges by what is committed: a commit that the same round has decided it would not see. */
+    bool has_sweep = is_leading && log->is_sweeping && log->round.records_count == log->round.swept_count;
     bool has_snapshot = is_leading && log->is_snapshotting;
     bool is_fresh = log->round.records_count == 0;
     if (has_snapshot && is_fresh && log->is_upkeep_turn) { /* else a busy log would never be written anew */

@@ -154,8 +154,9 @@ struct group__round {
     size_t block_bytes;
     size_t bytes_at;
     uint32_t records_count;
-    bool is_full;    /* a record did not fit: the decision is undone */
-    uint32_t groups; /* room that its records will take */
+    uint32_t swept_count; /* of them: a sweep's, which comes before all decisions */
+    bool is_full;         /* a record did not fit: the decision is undone */
+    uint32_t groups;      /* room that its records will take */
     uint32_t members;
     uint32_t offsets;
     size_t bytes;

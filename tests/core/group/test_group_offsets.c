@@ -231,6 +231,30 @@ static void offsets_of_an_empty_group_expire_by_the_time_it_was_left(void **stat
     assert_string_equal(state_of("g"), "Dead");
 }
 
+/* The check is due, and a commit has come, before the machine is asked for either. */
+static void what_is_committed_while_a_check_is_due_stays(void **state)
+{
+    (void)state;
+    desk.config.offsets_retention_ms = 3600000;
+    open_desk();
+    const char *ids[STABLE_MAX];
+    given_stable(1, ids); /* it keeps nothing */
+    assert_int_equal(leave_error(leave(3, ids[0], NULL)), KAFKA_ERROR_NONE);
+    (void)commit(simple("s"), "t", 0, 9); /* it will have expired at the seventh check */
+    pass_ms(590000 - 1000);
+    begin_snapshot(group_log_of(base_slice_text("g"), desk.config.logs_count)); /* now requests come before the check */
+    desk.now_ns += UINT64_C(60000000000);
+    desk.wall_ms += 60000;
+    assert_int_equal(commit_error(commit(simple("g"), "t", 1, 8)), KAFKA_ERROR_NONE);
+    assert_int_equal(fetched("g", "t", 1), 8);
+    pass_ms(3540000);
+    begin_snapshot(group_log_of(base_slice_text("s"), desk.config.logs_count));
+    desk.now_ns += UINT64_C(60000000000);
+    desk.wall_ms += 60000;
+    assert_int_equal(commit_error(commit(simple("s"), "t", 0, 10)), KAFKA_ERROR_NONE);
+    assert_int_equal(fetched("s", "t", 0), 10);
+}
+
 static void offsets_of_a_simple_consumer_expire_by_their_commit(void **state)
 {
     (void)state;
@@ -475,6 +499,7 @@ int main(void)
         TEST(after_a_log_has_failed_nobody_is_answered_as_if_it_had_not),
         TEST(without_room_a_commit_is_refused_and_nothing_of_it_is_done),
         TEST(offsets_of_an_empty_group_expire_by_the_time_it_was_left),
+        TEST(what_is_committed_while_a_check_is_due_stays),
         TEST(offsets_of_a_simple_consumer_expire_by_their_commit),
         TEST(a_retention_that_the_client_asked_for_counts_instead),
         TEST(nothing_expires_right_after_a_load_or_while_members_join),
