@@ -24,6 +24,9 @@ void node_init(struct node *node, uint32_t step_max, uint64_t journal_bytes)
     config->journal_file_bytes = NODE_JOURNAL_FILE_BYTES;
     config->inline_bytes_max = 4 << 10;
     config->decompressed_bytes_max = 1 << 20;
+    config->session_slots_max = 6;
+    config->session_eviction_ms = 2000;
+    config->session_bytes_max = 256 << 10;
     config->step_max = step_max;
     config->is_check_slow = true;
 }

@@ -71,6 +71,7 @@ class Talk:
         self.members = {}
         self.friends = []
         self.client_id = "diff"
+        self.sessions = {}
         self.conn = None
         self.correlation = 0
 
@@ -271,6 +272,8 @@ class Talk:
             return self.ids.get(value, value) if len(value) == 16 else value
         if name == "ProducerId":
             return self.producer_word(value)
+        if name == "SessionId" and value != 0:
+            return self.sessions.setdefault(value, f"session {len(self.sessions) + 1}")
         if name == "ClusterId" and value:
             return "the cluster's id"
         if name == "Port" and value == self.port:

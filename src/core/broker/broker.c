@@ -123,6 +123,7 @@ static void on_message(struct broker *broker, const struct port_message *message
     case MSG_WOKE:
     case MSG_CONTROLLED:
     case MSG_GROUPED:
+    case MSG_SESSION_DONE:
     case MSG_SERVE:
     case MSG_DRAIN: front_message(broker, message, out); return;
     case MSG_GROUP:
@@ -130,6 +131,9 @@ static void on_message(struct broker *broker, const struct port_message *message
     case MSG_OPENED:
     case MSG_GONE:
     case MSG_TURN_AWAY: addresses_message(broker, message, out); return;
+    case MSG_SESSION:
+    case MSG_SESSION_END:
+    case MSG_SESSION_CLOSE: session_message(broker, message, out); return;
     case MSG_CONTROL:
     case MSG_DELTA:
     case MSG_DELTA_TAKEN:
@@ -265,6 +269,9 @@ void broker_config_default(struct broker_config *config)
         .is_auto_create = true,
         .partitions_default = 1,
         .described_partitions_max = 2000,
+        .fetch_bytes_max = 57671680,
+        .session_slots_max = 1000,
+        .session_eviction_ms = 120000,
         .coordinator_groups = 8,
         .group_initial_delay_ms = 3000,
         .group_session_min_ms = 6000,
@@ -477,6 +484,24 @@ static enum base_rc create_tables(struct broker *broker, struct base_arena *aren
     return ring_create(arena, sizes->ring, &broker->outbox);
 }
 
+static enum base_rc create_sessions(struct broker *broker, struct base_arena *arena, const struct sizes *sizes,
+                                    size_t blocks_bytes)
+{
+    const struct broker_config *config = &broker->config;
+    uint64_t bytes_max = fetchsession_share(config->session_bytes_max, config->shard, config->shards);
+    if (config->session_bytes_max == 0) { bytes_max = blocks_bytes / 8; }
+    uint64_t slots_max = fetchsession_share(config->session_slots_max, config->shard, config->shards);
+    struct fetchsession_config sessions = {.shard = config->shard,
+                                           .shards = config->shards,
+                                           .slots_max = (uint32_t)slots_max,
+                                           .spare_max = (uint32_t)base_min_u64(sizes->requests, 128),
+                                           .eviction_ms = config->session_eviction_ms,
+                                           .bytes_max = (size_t)base_min_u64(bytes_max, blocks_bytes),
+                                           .seed = config->seed};
+    broker->session_seed = base_hash_u64(config->seed + UINT64_C(0x6e616d6573)); /* "names" */
+    return fetchsession_create(arena, broker->pages, &sessions, &broker->sessions);
+}
+
 enum base_rc broker_create(struct base_region region, const struct broker_config *config, struct broker **broker_out)
 {
     CHECK(config->shards > 0 && config->shards <= BROKER_SHARDS_MAX && config->shard < config->shards);
@@ -507,6 +532,7 @@ enum base_rc broker_create(struct base_region region, const struct broker_config
         return BASE_FULL;
     }
     if (coordinator_create(broker, &arena, region.size_bytes, sizes.requests) != BASE_OK) { return BASE_FULL; }
+    if (create_sessions(broker, &arena, &sizes, rest.size_bytes) != BASE_OK) { return BASE_FULL; }
     if (config->shard == 0 && create_services(broker, &arena, &sizes) != BASE_OK) { return BASE_FULL; }
     base_pages_refuse(broker->pages, config->refuse_from, config->refuse_count);
     *broker_out = broker;
@@ -555,6 +581,14 @@ void broker_view(const struct broker *broker, struct broker_view *view_out)
                                      .sent_bytes = conns.bytes_out_total,
                                      .requests_done = broker->requests_done,
                                      .fetches_evaluated = broker->fetches_evaluated};
+    struct fetchsession_view sessions;
+    fetchsession_view(broker->sessions, &sessions);
+    view_out->fetch_sessions = sessions.sessions;
+    view_out->fetch_session_partitions = sessions.partitions;
+    view_out->fetch_sessions_opened = sessions.opened;
+    view_out->fetch_sessions_evicted = sessions.evicted;
+    view_out->fetch_sessions_refused = sessions.refused;
+    view_out->fetch_session_bytes = sessions.bytes;
     if (is_first(broker)) {
         struct journal_view journal;
         journal_view(broker->journal, &journal);
@@ -610,6 +644,6 @@ bool broker_is_quiet(const struct broker *broker)
     if (ring_count(&broker->inbox) > 0 || ring_count(&broker->outbox) > 0 || broker->applying.is_on) { return false; }
     if (!plog_is_quiet(broker->plog) || !conn_is_quiet(broker->conns)) { return false; }
     if (wait_parked_count(broker->wait) > 0) { return false; }
-    if (!group_is_quiet(broker->groups)) { return false; }
+    if (!group_is_quiet(broker->groups) || !fetchsession_is_quiet(broker->sessions)) { return false; }
     return !is_first(broker) || (journal_is_quiet(broker->journal) && controller_is_quiet(broker->controller));
 }

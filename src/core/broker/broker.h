@@ -72,14 +72,18 @@ struct broker_config {
     int32_t address_connections_max; /* of one address, on all shards: max.connections.per.ip; INT32_MAX: any number */
     const struct broker_address_limit *address_limits; /* max.connections.per.ip.overrides; borrowed */
     uint32_t address_limit_count;
-    uint64_t queued_bytes_max;      /* of this shard: queued.max.request.bytes / shards; 0: as memory goes */
-    uint32_t files_max;             /* of this shard: log segments and indexes open at once, weir.files.max / shards */
-    uint32_t coordinator_groups;    /* weir.coordinator.groups */
-    int32_t group_initial_delay_ms; /* group.initial.rebalance.delay.ms */
-    int32_t group_session_min_ms;   /* group.min.session.timeout.ms */
-    int32_t group_session_max_ms;   /* group.max.session.timeout.ms */
-    int32_t group_size_max;         /* group.max.size */
-    int32_t offset_metadata_max;    /* offset.metadata.max.bytes */
+    uint64_t queued_bytes_max;    /* of this shard: queued.max.request.bytes / shards; 0: as memory goes */
+    uint32_t files_max;           /* of this shard: log segments and indexes open at once, weir.files.max / shards */
+    int32_t fetch_bytes_max;      /* fetch.max.bytes */
+    uint32_t session_slots_max;   /* of the node: max.incremental.fetch.session.cache.slots */
+    uint64_t session_eviction_ms; /* weir.fetch.session.eviction.ms */
+    uint64_t session_bytes_max;   /* of the node: weir.fetch.session.bytes.max; 0: an eighth of the memory for blocks */
+    uint32_t coordinator_groups;  /* weir.coordinator.groups */
+    int32_t group_initial_delay_ms;    /* group.initial.rebalance.delay.ms */
+    int32_t group_session_min_ms;      /* group.min.session.timeout.ms */
+    int32_t group_session_max_ms;      /* group.max.session.timeout.ms */
+    int32_t group_size_max;            /* group.max.size */
+    int32_t offset_metadata_max;       /* offset.metadata.max.bytes */
     int32_t offsets_retention_minutes; /* offsets.retention.minutes */
     uint64_t offsets_check_ms;         /* offsets.retention.check.interval.ms */
     uint32_t topics_max;
@@ -170,6 +174,12 @@ struct broker_view {
     uint32_t groups, members, offsets;                                 /* coordinated here */
     uint64_t requests_done;
     uint64_t fetches_evaluated; /* rounds of reads begun for Fetch: what a parked fetch must not add to */
+    uint32_t fetch_sessions;    /* that live on this shard, and all that follows is of them */
+    uint32_t fetch_session_partitions;
+    uint64_t fetch_sessions_opened;
+    uint64_t fetch_sessions_evicted;
+    uint64_t fetch_sessions_refused; /* there was no room for them */
+    uint64_t fetch_session_bytes;
 };
 void broker_view(const struct broker *broker, struct broker_view *view_out);
 

@@ -12,6 +12,7 @@
 #include "codec/codec.h"
 #include "conn/conn.h"
 #include "controller/controller.h"
+#include "fetchsession/fetchsession.h"
 #include "group/group.h"
 #include "journal/journal.h"
 #include "metadata/metadata.h"
@@ -89,12 +90,12 @@ enum request_state {
     REQUEST_ISSUING,    /* its parts are being asked for, a portion a step; on broker.issuing */
     REQUEST_WAITING,    /* for parts, or in the middle of a step */
     REQUEST_PARKED,     /* Fetch: for a watermark or its deadline; its deadline is in the heap */
-    REQUEST_CONTROLLED, /* for the controller */
+    REQUEST_CONTROLLED, /* for the controller; Fetch: for the shard of its session */
     REQUEST_STARVED,    /* for memory; on broker.starved */
     REQUEST_RELEASING,  /* its leases, a few a poll; on broker.releasing */
     REQUEST_ANSWERED,   /* given to conn, or needs no answer; kept until its bytes have left and its parts are back */
 };
-enum request_retry { RETRY_DECODE = 0, RETRY_PARTS, RETRY_CONTROLLED, RETRY_ANSWER };
+enum request_retry { RETRY_DECODE = 0, RETRY_PARTS, RETRY_CONTROLLED, RETRY_ANSWER, RETRY_FETCH };
 
 /* The producers of a partition, in the asker's arena; a back fills it in. */
 struct producers_page {
@@ -115,6 +116,7 @@ struct part {
     struct base_part id;
     uint32_t shard;
     uint32_t topic_index; /* in the decoded request */
+    uint32_t first_topic; /* Produce: the first one of the request with its name or id */
     uint32_t partition_index;
     int16_t error;
     bool is_asked;      /* its question has left */
@@ -146,6 +148,28 @@ struct part {
     struct producers_page *page;
 };
 
+/* What a front asks the shard of a session; in the request's arena. */
+enum session_word { SESSION_BEGIN = 0, SESSION_JUDGE };
+struct session_loan {
+    struct fetchsession_ask ask;
+    struct asker asker;
+    enum fetchsession_verdict verdict; /* of begin */
+    struct fetchsession_list *list;    /* a block of that shard; goes back with MSG_SESSION_END */
+    bool is_current;                   /* of judge: no other fetch has gone on with it since */
+};
+/* What a Fetch is about. Its items are the request's parts, one each. */
+struct fetching {
+    struct session_loan loan;
+    uint32_t shard;                  /* of the session */
+    struct fetchsession_item *items; /* of the request, or of the list */
+    uint32_t count;
+    bool is_begun; /* what is missing is known */
+    bool is_judging;
+    bool is_judged;     /* what is told is known, and what follows */
+    int32_t session_id; /* that is told; 0: none */
+    int16_t error;
+};
+
 struct memory_block;
 struct sized_topic;
 struct request {
@@ -172,6 +196,7 @@ struct request {
     void *decoded;      /* the request, in the arena */
     const void *answer; /* the response, in the arena */
     struct control_loan *loan;
+    struct fetching *fetching; /* Fetch, in the arena */
     struct sized_topic *sized; /* DescribeLogDirs */
     uint32_t sized_count;
     bool is_space_known; /* its disk was asked, and has answered: what it said, or -1 */
@@ -309,6 +334,8 @@ struct broker {
     struct journal *journal;       /* shard 0 */
     struct controller *controller; /* shard 0 */
     struct groups *groups;
+    struct fetchsessions *sessions;
+    uint64_t session_seed; /* of hashes of what requests name */
 
     struct base_pool addresses; /* of those counted here: struct address */
     struct base_map addresses_by_ip;
@@ -504,6 +531,19 @@ void fetch_unwatched(struct broker *broker, struct request *request);
 void fetch_expired(struct broker *broker, struct request *request, struct port_out *out);
 void fetch_stop_waiting(struct broker *broker, struct request *request, struct port_out *out);
 bool fetch_watch(struct broker *broker, struct port_out *out);
+void fetch_read(struct broker *broker, struct request *request, struct port_out *out); /* its items are known */
+void fetch_tell(struct broker *broker, struct request *request, struct port_out *out); /* what is told is known */
+void fetch_refuse(struct broker *broker, struct request *request, int16_t error, struct port_out *out);
+
+/* broker__session.c */
+void session_begin(struct broker *broker, struct request *request, struct port_out *out);
+void session_done(struct broker *broker, struct request *request, struct port_out *out);
+/* True: it is known which items are told. False: it was asked, and fetch_tell follows. */
+MUST_USE
+bool session_judge(struct broker *broker, struct request *request, struct port_out *out);
+void session_end(struct broker *broker, struct request *request, struct port_out *out);
+void session_message(struct broker *broker, const struct port_message *message, struct port_out *out);
+
 void list_offsets_begin(struct broker *broker, struct request *request, struct port_out *out);
 void list_offsets_answered(struct broker *broker, struct request *request, struct port_out *out);
 bool topics_serves(int16_t api_key, int16_t version);

@@ -1,11 +1,14 @@
 /* broker__fetch.c: Fetch: a round of reads over the shards, joined within the limits of bytes, or parked.
  *
- *   begin -> ROUND: every partition is read (a lease on a file range each)
- *     -> enough bytes, an error, or the last round: answer, the ranges leave by sendfile under their leases
+ *   begin -> what it is about: the request's own items, or those of its session (broker__session.c)
+ *     -> ROUND: every partition is read (a lease on a file range each)
+ *     -> enough bytes, an error, or the last round: what is told is judged, and answered; the ranges leave by sendfile under
+ *        their leases
  *     -> else PARKED: leases given back, each partition watched at its shard; nothing happens for it until
  *        a watermark passes its offset (another ROUND) or the deadline comes (the last ROUND)
  *
- * Sessions (KIP-227) are not kept: the answer's session id is 0, and every request is a full one.
+ * Part i of the request is item i of what it is about. As in Kafka, an item whose topic or partition was not there when the fetch began
+ * ends nothing before its time, and is told behind the others; any other error is told at once.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -15,14 +18,15 @@
 
 #define ISOLATION_LEVEL_MAX 1
 #define BUSY_RETRY_NS       (UINT64_C(20) * 1000000)
-/* Kafka's default of fetch.max.bytes. It also keeps an answer far below what its length of 31 bits can say. */
-#define ANSWER_BYTES_MAX    57671680
+#define ANSWER_BYTES_MAX \
+    (INT64_C(1) << 30) /* far below what its length of 31 bits can say, whatever fetch.max.bytes is */
 
 static const struct kafka_fetch_request *fetch_of(const struct request *request) { return request->decoded; }
 
-static int64_t bytes_max_of(const struct kafka_fetch_request *fetch)
+static int64_t bytes_max_of(const struct broker *broker, const struct kafka_fetch_request *fetch)
 {
-    return base_min_i64(base_max_i64(fetch->max_bytes, 0), ANSWER_BYTES_MAX);
+    int64_t bytes_max = base_min_i64(broker->config.fetch_bytes_max, ANSWER_BYTES_MAX);
+    return base_min_i64(base_max_i64(fetch->max_bytes, 0), bytes_max);
 }
 
 static bool is_replica(const struct kafka_fetch_request *fetch)
@@ -30,44 +34,63 @@ static bool is_replica(const struct kafka_fetch_request *fetch)
     return fetch->replica_id >= 0 || fetch->replica_state.replica_id >= 0;
 }
 
-static int16_t part_error(const struct broker *broker, const struct request *request,
-                          const struct metadata_topic *topic, int32_t index)
+/* By id: the topic of that id, as long as it lives. */
+static const struct metadata_topic *topic_of(const struct broker *broker, const struct request *request,
+                                             const struct fetchsession_item *item)
 {
-    int16_t error = request_partition_error(broker, request, topic, index);
-    if (error != KAFKA_ERROR_NONE) { return error; }
-    if (is_replica(fetch_of(request))) { return KAFKA_ERROR_NOT_LEADER_OR_FOLLOWER; } /* no partition has followers */
-    return KAFKA_ERROR_NONE;
+    if (request->version >= 13) { return metadata_topic_by_id(broker->image, item->id); }
+    return metadata_topic_by_name(broker->image, item->name);
+}
+
+static int16_t item_error(const struct broker *broker, const struct request *request,
+                          const struct fetchsession_item *item)
+{
+    const struct metadata_topic *topic = topic_of(broker, request, item);
+    if (topic != NULL && metadata_partition(broker->image, topic, item->partition) != NULL) {
+        return is_replica(fetch_of(request)) ? KAFKA_ERROR_NOT_LEADER_OR_FOLLOWER /* no partition has followers */
+                                             : KAFKA_ERROR_NONE;
+    }
+    if (request->version < 13) { return KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION; }
+    if (item->name.size_bytes == 0) { return KAFKA_ERROR_UNKNOWN_TOPIC_ID; }
+    const struct metadata_topic *heir = metadata_topic_by_name(broker->image, item->name);
+    bool has_heir = topic == NULL && heir != NULL && metadata_partition(broker->image, heir, item->partition) != NULL;
+    return has_heir ? KAFKA_ERROR_INCONSISTENT_TOPIC_ID : KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION;
+}
+
+/* Kafka looks once at what there is, when the fetch begins. */
+static void note_missing(struct broker *broker, struct request *request)
+{
+    struct fetching *fetching = request->fetching;
+    if (fetching->is_begun) { return; }
+    for (uint32_t i = 0; i < fetching->count; i++) {
+        struct fetchsession_item *item = &fetching->items[i];
+        item->error = item_error(broker, request, item);
+        item->is_missing =
+            item->error == KAFKA_ERROR_UNKNOWN_TOPIC_ID || item->error == KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION;
+    }
+    fetching->is_begun = true;
 }
 
 /* Parts for a round; the image may have changed since the last one. */
 static void fill_parts(struct broker *broker, struct request *request)
 {
     const struct kafka_fetch_request *fetch = fetch_of(request);
-    uint32_t at = 0;
-    for (int32_t t = 0; t < fetch->topics_count; t++) {
-        const struct kafka_fetch_request_fetch_topic *data = &fetch->topics[t];
-        const struct metadata_topic *topic = request_topic(broker, request, data->topic, data->topic_id);
-        for (int32_t p = 0; p < data->partitions_count; p++) {
-            const struct kafka_fetch_request_fetch_partition *asked = &data->partitions[p];
-            struct part *part = &request->parts[at++];
-            CHECK(part->lease == 0);
-            *part = (struct part){.topic_index = (uint32_t)t,
-                                  .partition_index = (uint32_t)p,
-                                  .watermark = -1,
-                                  .log_start = -1,
-                                  .leader_epoch = -1,
-                                  .error = part_error(broker, request, topic, asked->partition)};
-            if (part->error != KAFKA_ERROR_NONE) {
-                part->is_answered = true;
-                continue;
-            }
-            part_place(broker, part, topic, asked->partition);
-            parts_supersede(broker, request, topic, at - 1);
-            part->ask_offset = asked->fetch_offset;
-            part->ask_epoch = (int32_t)base_max_i64(asked->current_leader_epoch, -1); /* any below 0 is none */
-            int64_t bytes_max = base_min_i64(asked->partition_max_bytes, bytes_max_of(fetch));
-            part->bytes_max = (uint32_t)base_max_i64(bytes_max, 0);
+    const struct fetching *fetching = request->fetching;
+    for (uint32_t i = 0; i < fetching->count; i++) {
+        const struct fetchsession_item *item = &fetching->items[i];
+        struct part *part = &request->parts[i];
+        CHECK(part->lease == 0);
+        int16_t error = item->is_missing ? item->error : item_error(broker, request, item);
+        *part = (struct part){.watermark = -1, .log_start = -1, .leader_epoch = -1, .error = error};
+        if (part->error != KAFKA_ERROR_NONE) {
+            part->is_answered = true;
+            continue;
         }
+        part_place(broker, part, topic_of(broker, request, item), item->partition);
+        part->ask_offset = item->offset;
+        part->ask_epoch = (int32_t)base_max_i64(item->leader_epoch, -1); /* any below 0 is none */
+        int64_t bytes_max = base_min_i64(item->bytes_max, bytes_max_of(broker, fetch));
+        part->bytes_max = (uint32_t)base_max_i64(bytes_max, 0);
     }
 }
 
@@ -78,26 +101,60 @@ static void begin_round(struct broker *broker, struct request *request, struct p
     request_ask(broker, request, out);
 }
 
-/* ---- answering ------------------------------------------------------------------------------------------------------------ */
-
-static size_t answer_bytes(const struct request *request)
+void fetch_read(struct broker *broker, struct request *request, struct port_out *out)
 {
-    const struct kafka_fetch_request *fetch = fetch_of(request);
-    return sizeof(struct kafka_fetch_response) + 64 +
-           (size_t)fetch->topics_count * (sizeof(struct kafka_fetch_response_fetchable_topic_response) + 16) +
-           request->part_count * sizeof(struct kafka_fetch_response_partition_data);
+    uint32_t count = request->fetching->count;
+    if (!request_reserve(broker, request, count * sizeof *request->parts + 16)) {
+        request_starve(broker, request, RETRY_FETCH); /* a session has gone on already: not from the frame on */
+        return;
+    }
+    request->parts = base_arena_take_array(&request->arena, count, sizeof *request->parts);
+    request->part_count = count;
+    note_missing(broker, request);
+    begin_round(broker, request, out);
 }
 
-static void fill_partition(const struct kafka_fetch_request *fetch, const struct part *part, uint32_t splice,
-                           struct kafka_fetch_response_partition_data *answer)
+/* ---- answering ------------------------------------------------------------------------------------------------------------ */
+
+/* Walks over what is told: first what was there, then what was missing. */
+struct told {
+    uint32_t next;
+    bool is_missing;
+};
+
+static bool next_told(const struct fetching *fetching, struct told *told, uint32_t *item_out)
 {
-    answer->partition_index = fetch->topics[part->topic_index].partitions[part->partition_index].partition;
-    answer->error_code = part->error;
-    answer->high_watermark = part->watermark;
-    answer->last_stable_offset = part->watermark; /* no transactions: nothing is unstable */
-    answer->log_start_offset = part->log_start;
+    for (;;) {
+        if (told->next == fetching->count) {
+            if (told->is_missing) { return false; }
+            *told = (struct told){.next = 0, .is_missing = true};
+            continue;
+        }
+        const struct fetchsession_item *item = &fetching->items[told->next];
+        told->next += 1;
+        if (!item->is_told || item->is_missing != told->is_missing) { continue; }
+        *item_out = told->next - 1;
+        return true;
+    }
+}
+
+static bool is_same_topic(const struct request *request, const struct fetchsession_item *a,
+                          const struct fetchsession_item *b)
+{
+    if (a == NULL) { return false; }
+    return request->version >= 13 ? base_uuid_compare(a->id, b->id) == 0 : base_slice_equal(a->name, b->name);
+}
+
+static void fill_partition(const struct kafka_fetch_request *fetch, const struct fetchsession_item *item,
+                           const struct part *part, uint32_t splice, struct kafka_fetch_response_partition_data *answer)
+{
+    answer->partition_index = item->partition;
+    answer->error_code = item->error;
+    answer->high_watermark = item->watermark;
+    answer->last_stable_offset = item->watermark; /* no transactions: nothing is unstable */
+    answer->log_start_offset = item->log_start;
     /* None, which Kafka says in two ways: null where it read uncommitted, or tried to. */
-    bool is_null = part->is_asked && (fetch->isolation_level == 0 || part->error != KAFKA_ERROR_NONE);
+    bool is_null = !item->is_missing && (fetch->isolation_level == 0 || item->error != KAFKA_ERROR_NONE);
     answer->aborted_transactions_count = is_null ? -1 : 0;
     if (part->size_bytes > 0) {
         answer->records = kafka_records_elsewhere(part->size_bytes, splice);
@@ -109,7 +166,7 @@ static void fill_partition(const struct kafka_fetch_request *fetch, const struct
 static struct kafka_fetch_response *new_answer(struct broker *broker, struct request *request, size_t bytes)
 {
     if (!request_reserve(broker, request, bytes)) {
-        request_starve(broker, request, RETRY_PARTS);
+        request_starve(broker, request, request->fetching == NULL ? RETRY_DECODE : RETRY_PARTS);
         return NULL;
     }
     struct kafka_fetch_response *answer = base_arena_take(&request->arena, sizeof *answer);
@@ -118,44 +175,88 @@ static struct kafka_fetch_response *new_answer(struct broker *broker, struct req
     return answer;
 }
 
-static void answer_found(struct broker *broker, struct request *request, struct port_out *out)
+struct told_counts {
+    int32_t topics, partitions;
+};
+
+/* Neighbours of one topic stand in one. */
+static struct told_counts count_told(const struct request *request)
 {
-    const struct kafka_fetch_request *fetch = fetch_of(request);
-    struct kafka_fetch_response *answer = new_answer(broker, request, answer_bytes(request));
+    const struct fetching *fetching = request->fetching;
+    struct told_counts counts = {0};
+    const struct fetchsession_item *before = NULL;
+    struct told told = {0};
+    uint32_t i;
+    while (next_told(fetching, &told, &i)) {
+        if (!is_same_topic(request, before, &fetching->items[i])) { counts.topics += 1; }
+        counts.partitions += 1;
+        before = &fetching->items[i];
+    }
+    return counts;
+}
+
+static void answer_told(struct broker *broker, struct request *request, struct port_out *out)
+{
+    const struct fetching *fetching = request->fetching;
+    struct told_counts counts = count_told(request);
+    size_t bytes = sizeof(struct kafka_fetch_response) + 128 +
+                   (size_t)counts.topics * sizeof(struct kafka_fetch_response_fetchable_topic_response) +
+                   (size_t)counts.partitions * sizeof(struct kafka_fetch_response_partition_data);
+    struct kafka_fetch_response *answer = new_answer(broker, request, bytes);
     if (answer == NULL) { return; }
-    answer->responses = kafka_fetch_response_fetchable_topic_response_take(&request->arena, fetch->topics_count);
-    uint32_t at = 0;
-    for (int32_t t = 0; t < fetch->topics_count; t++) {
-        struct kafka_fetch_response_fetchable_topic_response *topic = &answer->responses[answer->responses_count];
-        topic->topic = fetch->topics[t].topic;
-        topic->topic_id = fetch->topics[t].topic_id;
-        topic->partitions =
-            kafka_fetch_response_partition_data_take(&request->arena, fetch->topics[t].partitions_count);
-        for (int32_t p = 0; p < fetch->topics[t].partitions_count; p++, at++) {
-            if (request->parts[at].is_superseded) { continue; }
-            fill_partition(fetch, &request->parts[at], at + 1, &topic->partitions[topic->partitions_count]);
-            topic->partitions_count += 1;
+    answer->session_id = fetching->session_id;
+    answer->responses = kafka_fetch_response_fetchable_topic_response_take(&request->arena, counts.topics);
+    struct kafka_fetch_response_partition_data *line =
+        kafka_fetch_response_partition_data_take(&request->arena, counts.partitions);
+    CHECK(answer->responses != NULL && line != NULL); /* they were reserved */
+    const struct fetchsession_item *before = NULL;
+    struct told told = {0};
+    uint32_t i;
+    while (next_told(fetching, &told, &i)) {
+        const struct fetchsession_item *item = &fetching->items[i];
+        if (!is_same_topic(request, before, item)) {
+            struct kafka_fetch_response_fetchable_topic_response *topic = &answer->responses[answer->responses_count];
+            topic->topic = kafka_text_of_slice(item->name);
+            topic->topic_id = item->id;
+            topic->partitions = line;
+            answer->responses_count += 1;
         }
-        if (topic->partitions_count > 0) { answer->responses_count += 1; } /* as Kafka, which groups by topic */
+        fill_partition(fetch_of(request), item, &request->parts[i], i + 1, line);
+        answer->responses[answer->responses_count - 1].partitions_count += 1;
+        line += 1;
+        before = item;
     }
     request_answer(broker, request, answer, out);
 }
 
-static void answer_error(struct broker *broker, struct request *request, int16_t error, struct port_out *out)
+void fetch_refuse(struct broker *broker, struct request *request, int16_t error, struct port_out *out)
 {
+    request->fetching->error = error;
+    request->fetching->is_judged = true;
+    fetch_tell(broker, request, out);
+}
+
+void fetch_tell(struct broker *broker, struct request *request, struct port_out *out)
+{
+    const struct fetching *fetching = request->fetching;
+    if (fetching->error == KAFKA_ERROR_NONE) {
+        answer_told(broker, request, out);
+        return;
+    }
     struct kafka_fetch_response *answer = new_answer(broker, request, sizeof *answer + 64);
     if (answer == NULL) { return; }
-    answer->error_code = error;
+    answer->error_code = fetching->error;
+    answer->session_id = fetching->session_id;
     request_answer(broker, request, answer, out);
 }
 
 /* ---- a round is over --------------------------------------------------------------------------------------------------------- */
 
-/* Shares out max_bytes in the order of the request: a range is cut to what is left, but only the very first one may be
+/* Shares out max_bytes in the order of the items: a range is cut to what is left, but only the very first one may be
  * larger than it (KIP-74), so that a client with small limits still moves on. */
-static int64_t share_out(struct request *request)
+static int64_t share_out(const struct broker *broker, struct request *request)
 {
-    int64_t left = bytes_max_of(fetch_of(request));
+    int64_t left = bytes_max_of(broker, fetch_of(request));
     int64_t found = 0;
     for (uint32_t i = 0; i < request->part_count; i++) {
         struct part *part = &request->parts[i];
@@ -171,12 +272,19 @@ static int64_t share_out(struct request *request)
     return found;
 }
 
+/* One that ends the waiting: any but that it was missing from the beginning, if there is something else to wait for. */
 static bool has_error(const struct request *request)
 {
+    const struct fetching *fetching = request->fetching;
+    uint32_t missing = 0;
     for (uint32_t i = 0; i < request->part_count; i++) {
-        if (request->parts[i].error != KAFKA_ERROR_NONE) { return true; }
+        if (fetching->items[i].is_missing) {
+            missing += 1;
+        } else if (request->parts[i].error != KAFKA_ERROR_NONE) {
+            return true;
+        }
     }
-    return false;
+    return missing == request->part_count;
 }
 
 /* No watermark wakes what could only not be read now. */
@@ -186,6 +294,19 @@ static bool has_busy(const struct request *request)
         if (request->parts[i].is_busy) { return true; }
     }
     return false;
+}
+
+static void note_found(struct request *request)
+{
+    struct fetching *fetching = request->fetching;
+    for (uint32_t i = 0; i < fetching->count; i++) {
+        const struct part *part = &request->parts[i];
+        struct fetchsession_item *item = &fetching->items[i];
+        item->error = part->error;
+        item->watermark = part->watermark;
+        item->log_start = part->log_start;
+        item->has_records = part->size_bytes > 0;
+    }
 }
 
 static void park(struct broker *broker, struct request *request, struct port_out *out)
@@ -214,7 +335,7 @@ bool fetch_watch(struct broker *broker, struct port_out *out)
     if (request->part_next < request->part_count) {
         struct part *part = &request->parts[request->part_next];
         request->part_next += 1;
-        if (part->is_superseded) { return true; }
+        if (!part->is_asked) { return true; } /* missing */
         struct port_message message;
         message_begin(&message, part->shard, MSG_WATCH);
         put_part(&message, 0, part->id);
@@ -278,12 +399,17 @@ void fetch_answered(struct broker *broker, struct request *request, struct port_
         request_answer_none(broker, request, out);
         return;
     }
-    const struct kafka_fetch_request *fetch = fetch_of(request);
-    int64_t found = share_out(request);
-    int64_t enough = base_min_i64(fetch->min_bytes, bytes_max_of(fetch)); /* more is never found */
+    if (request->fetching->is_judged) { /* it starved while it was answered */
+        fetch_tell(broker, request, out);
+        return;
+    }
+    int64_t found = share_out(broker, request);
+    int64_t enough =
+        base_min_i64(fetch_of(request)->min_bytes, bytes_max_of(broker, fetch_of(request))); /* no more is found */
     bool is_due = request->is_last_round || broker->is_draining || broker->now_ns >= request->deadline_ns;
-    if (found >= enough || has_error(request) || is_due || request->part_count == 0) {
-        answer_found(broker, request, out);
+    if (found >= enough || has_error(request) || is_due) {
+        note_found(request);
+        if (session_judge(broker, request, out)) { fetch_tell(broker, request, out); }
         return;
     }
     if (request_release_all(broker, request, out)) { park(broker, request, out); }
@@ -306,16 +432,9 @@ void fetch_begin(struct broker *broker, struct request *request, struct port_out
         request_fail(broker, request, "no such isolation level", out);
         return;
     }
-    if (fetch->session_epoch != 0 && fetch->session_epoch != -1) { /* it goes on with a session */
-        answer_error(broker, request, KAFKA_ERROR_FETCH_SESSION_ID_NOT_FOUND, out);
-        return;
-    }
-    uint32_t count = 0;
-    for (int32_t t = 0; t < fetch->topics_count; t++) { count += (uint32_t)fetch->topics[t].partitions_count; }
-    if (!request_take_parts(broker, request, count)) { return; }
     /* A connection whose requests are all waiting is not read, so that its end is not seen: no poll outlasts an idle one. */
     uint64_t wait_max_ms = broker->config.idle_ms == 0 ? UINT64_MAX : broker->config.idle_ms;
     uint64_t wait_ns = base_min_u64((uint64_t)base_max_i64(fetch->max_wait_ms, 0), wait_max_ms) * 1000000;
-    request->deadline_ns = base_deadline_ns(broker->now_ns, wait_ns);
-    begin_round(broker, request, out);
+    if (request->deadline_ns == 0) { request->deadline_ns = base_deadline_ns(broker->now_ns, wait_ns); }
+    session_begin(broker, request, out);
 }

@@ -129,6 +129,8 @@ void request_starve(struct broker *broker, struct request *request, enum request
         request->parts = NULL;
         request->part_count = 0;
         request->sized = NULL;
+        CHECK(request->fetching == NULL || request->fetching->loan.list == NULL);
+        request->fetching = NULL;
     }
     request->state = REQUEST_STARVED;
     request->retry = retry;
@@ -142,6 +144,7 @@ void request_starve(struct broker *broker, struct request *request, enum request
 static void free_request(struct broker *broker, struct request *request, struct port_out *out)
 {
     conn_release_frame(broker->conns, request->id);
+    session_end(broker, request, out);
     if (request->answer_block != NULL) { base_pages_give(broker->pages, request->answer_block); }
     give_memory(broker, request);
     base_pool_give(&broker->requests, request_slot(broker, request));
@@ -655,7 +658,11 @@ static void on_controlled(struct broker *broker, const struct port_message *mess
     CHECK(request != NULL);
     CHECK(request->state == REQUEST_CONTROLLED);
     request->state = REQUEST_WAITING;
-    topics_controlled(broker, request, out);
+    if (message->kind == MSG_SESSION_DONE) {
+        session_done(broker, request, out);
+    } else {
+        topics_controlled(broker, request, out);
+    }
 }
 
 /* ---- listening, stopping ------------------------------------------------------------------------------------------------- */
@@ -709,7 +716,8 @@ void front_message(struct broker *broker, const struct port_message *message, st
         }
         return;
     }
-    case MSG_CONTROLLED: on_controlled(broker, message, out); return;
+    case MSG_CONTROLLED:
+    case MSG_SESSION_DONE: on_controlled(broker, message, out); return;
     case MSG_SERVE: on_serve(broker, message, out); return;
     case MSG_DRAIN: front_drain(broker, out); return;
     default: UNREACHABLE();
@@ -757,6 +765,10 @@ static bool retry_starved(struct broker *broker, struct port_out *out)
     case RETRY_ANSWER:
         request->state = REQUEST_WAITING;
         request_answer_in(broker, request, request->answer, request->answer_version, out);
+        break;
+    case RETRY_FETCH:
+        request->state = REQUEST_WAITING;
+        fetch_read(broker, request, out);
         break;
     }
     return true;

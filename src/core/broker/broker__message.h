@@ -44,6 +44,11 @@ enum message_kind {
     MSG_OPENED,    /* 0-1 address, 2 connection; no answer, or MSG_TURN_AWAY */
     MSG_GONE,      /* 0-1 address; no answer */
     MSG_TURN_AWAY, /* 0-1 address, 2 connection, 3 how many it may have */
+    /* front asks the shard of a fetch session */
+    MSG_SESSION,       /* 0: enum session_word, lent: struct session_loan -> MSG_SESSION_DONE */
+    MSG_SESSION_DONE,  /* 0-1 asker */
+    MSG_SESSION_END,   /* lent: the list, to the shard whose it is; no answer */
+    MSG_SESSION_CLOSE, /* 0 id; no answer */
     /* shard 0 tells every shard what was committed */
     MSG_DELTA, /* lent: batches of the metadata log -> MSG_DELTA_TAKEN */
     MSG_DELTA_TAKEN,

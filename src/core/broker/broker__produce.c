@@ -26,28 +26,104 @@ static int16_t part_error(const struct broker *broker, const struct request *req
     return KAFKA_ERROR_NONE;
 }
 
+/* Topics and partitions that stand in the request more than once, as Kafka sees them: one topic, and the last of one partition. */
+struct repeats {
+    struct base_map topics;
+    struct base_map parts;
+    uint64_t seed;
+};
+
+static size_t repeats_bytes(const struct kafka_produce_request *produce, uint32_t count)
+{
+    size_t items = (size_t)count + (size_t)produce->topic_data_count;
+    return (2 * (items + items / 2) + 16) * sizeof(struct base_map_cell) + 64;
+}
+
+static void repeats_init(struct broker *broker, struct request *request, uint32_t count, struct repeats *repeats)
+{
+    const struct kafka_produce_request *produce = request->decoded;
+    repeats->seed = broker->session_seed;
+    enum base_rc rc = base_map_create(&request->arena, (uint32_t)produce->topic_data_count, &repeats->topics);
+    if (rc == BASE_OK) { rc = base_map_create(&request->arena, count, &repeats->parts); }
+    CHECK(rc == BASE_OK); /* its room was reserved */
+}
+
+/* The first topic of the request with the name, or the id, of topic t. */
+static uint32_t first_of(const struct request *request, struct repeats *repeats, uint32_t t)
+{
+    const struct kafka_produce_request_topic_produce_data *topics =
+        ((const struct kafka_produce_request *)request->decoded)->topic_data;
+    struct base_slice key = kafka_text_slice(topics[t].name);
+    if (request->version >= 13) { key = base_slice_of(topics[t].topic_id.b, sizeof topics[t].topic_id.b); }
+    uint64_t hash = base_hash_bytes(key.at, key.size_bytes, repeats->seed);
+    const struct base_map *map = &repeats->topics;
+    for (uint32_t at = base_map_first(map, hash); at != BASE_MAP_NONE; at = base_map_next(map, hash, at)) {
+        const struct kafka_produce_request_topic_produce_data *before = &topics[base_map_value(map, at)];
+        bool is_it = request->version >= 13
+                         ? base_uuid_compare(before->topic_id, topics[t].topic_id) == 0
+                         : base_slice_equal(kafka_text_slice(before->name), kafka_text_slice(topics[t].name));
+        if (is_it) { return base_map_value(map, at); }
+    }
+    enum base_rc rc = base_map_insert(&repeats->topics, hash, t);
+    CHECK(rc == BASE_OK); /* it was made for all of them */
+    return t;
+}
+
+static int32_t partition_of(const struct request *request, const struct part *part)
+{
+    const struct kafka_produce_request *produce = request->decoded;
+    return produce->topic_data[part->topic_index].partition_data[part->partition_index].index;
+}
+
+/* An earlier part of the same partition counts no more, and is not answered. */
+static void supersede(struct request *request, struct repeats *repeats, uint32_t index)
+{
+    const struct part *part = &request->parts[index];
+    uint64_t key = (uint64_t)part->first_topic << 32 | (uint32_t)partition_of(request, part);
+    uint64_t hash = base_hash_u64(base_hash_u64(key ^ repeats->seed) + repeats->seed);
+    const struct base_map *map = &repeats->parts;
+    for (uint32_t at = base_map_first(map, hash); at != BASE_MAP_NONE; at = base_map_next(map, hash, at)) {
+        struct part *before = &request->parts[base_map_value(map, at)];
+        if (before->is_superseded || before->first_topic != part->first_topic ||
+            partition_of(request, before) != partition_of(request, part)) {
+            continue;
+        }
+        before->is_superseded = true;
+        before->is_answered = true;
+        before->error = KAFKA_ERROR_NONE;
+        base_map_remove(&repeats->parts, hash, base_map_value(map, at));
+        break;
+    }
+    enum base_rc rc = base_map_insert(&repeats->parts, hash, index);
+    CHECK(rc == BASE_OK); /* it was made for all of them */
+}
+
 static void fill_parts(struct broker *broker, struct request *request, const struct kafka_produce_request *produce)
 {
+    struct repeats repeats;
+    repeats_init(broker, request, request->part_count, &repeats);
     uint32_t at = 0;
     for (int32_t t = 0; t < produce->topic_data_count; t++) {
         const struct kafka_produce_request_topic_produce_data *data = &produce->topic_data[t];
         const struct metadata_topic *topic = request_topic(broker, request, data->name, data->topic_id);
+        uint32_t first_topic = first_of(request, &repeats, (uint32_t)t);
         for (int32_t p = 0; p < data->partition_data_count; p++) {
             const struct kafka_produce_request_partition_produce_data *partition = &data->partition_data[p];
             struct part *part = &request->parts[at++];
             part->topic_index = (uint32_t)t;
+            part->first_topic = first_topic;
             part->partition_index = (uint32_t)p;
             part->bad_record_index = -1;
             part->offset = -1;
             part->timestamp_ms = -1;
             part->log_start = -1;
             part->error = part_error(broker, request, topic, partition);
+            supersede(request, &repeats, at - 1);
             if (part->error != KAFKA_ERROR_NONE) {
                 part->is_answered = true;
                 continue;
             }
             part_place(broker, part, topic, partition->index);
-            parts_supersede(broker, request, topic, at - 1);
             /* The frame is the request's own, and may be written to until it is released. */
             part->batch = request->frame + (partition->records.at - request->frame);
             part->batch_bytes = (uint32_t)partition->records.size_bytes;
@@ -84,6 +160,10 @@ void produce_begin(struct broker *broker, struct request *request, struct port_o
     for (int32_t t = 0; t < produce->topic_data_count; t++) {
         count += (uint32_t)produce->topic_data[t].partition_data_count;
     }
+    if (!request_reserve(broker, request, repeats_bytes(produce, count) + count * sizeof(struct part) + 64)) {
+        request_starve(broker, request, RETRY_DECODE);
+        return;
+    }
     if (!request_take_parts(broker, request, count)) { return; }
     fill_parts(broker, request, produce);
     if (produce->acks < -1 || produce->acks > 1) {
@@ -110,8 +190,7 @@ void produce_begin(struct broker *broker, struct request *request, struct port_o
 static void fill_partition(struct request *request, struct part *part,
                            struct kafka_produce_response_partition_produce_response *answer)
 {
-    const struct kafka_produce_request *produce = request->decoded;
-    answer->index = produce->topic_data[part->topic_index].partition_data[part->partition_index].index;
+    answer->index = partition_of(request, part);
     answer->error_code = part->error;
     answer->base_offset = part->error == KAFKA_ERROR_NONE ? part->offset : -1;
     answer->log_append_time_ms = part->timestamp_ms;
@@ -131,33 +210,39 @@ static size_t answer_bytes(const struct request *request, const struct kafka_pro
                         sizeof(struct kafka_produce_response_batch_index_and_error_message) + 16;
     size_t topic_bytes = sizeof(struct kafka_produce_response_topic_produce_response) + 16;
     return sizeof(struct kafka_produce_response) + (size_t)produce->topic_data_count * topic_bytes +
-           request->part_count * part_bytes + 64;
+           request->part_count * part_bytes + (size_t)produce->topic_data_count * sizeof(int32_t) + 128;
 }
 
 static struct kafka_produce_response *build_answer(struct request *request)
 {
     const struct kafka_produce_request *produce = request->decoded;
     struct kafka_produce_response *answer = base_arena_take(&request->arena, sizeof *answer);
+    size_t topics_count = (size_t)produce->topic_data_count;
+    int32_t *counts = base_arena_take_array(&request->arena, topics_count, sizeof *counts);
     kafka_produce_response_init(answer);
     answer->responses = kafka_produce_response_topic_produce_response_take(&request->arena, produce->topic_data_count);
-    answer->responses_count = 0;
-    uint32_t at = 0;
-    for (int32_t t = 0; t < produce->topic_data_count; t++) {
-        const struct kafka_produce_request_topic_produce_data *data = &produce->topic_data[t];
+    struct kafka_produce_response_partition_produce_response *lines =
+        kafka_produce_response_partition_produce_response_take(&request->arena, (int32_t)request->part_count);
+    CHECK(counts != NULL && answer->responses != NULL && lines != NULL); /* they were reserved */
+    for (uint32_t i = 0; i < request->part_count; i++) {
+        if (!request->parts[i].is_superseded) { counts[request->parts[i].first_topic] += 1; }
+    }
+    for (int32_t t = 0; t < produce->topic_data_count; t++) { /* one without partitions is not answered, as in Kafka */
+        if (counts[t] == 0) { continue; }
         struct kafka_produce_response_topic_produce_response *topic = &answer->responses[answer->responses_count];
-        topic->name = data->name;
-        topic->topic_id = data->topic_id;
-        topic->partition_responses =
-            kafka_produce_response_partition_produce_response_take(&request->arena, data->partition_data_count);
-        for (int32_t p = 0; p < data->partition_data_count; p++) {
-            struct part *part = &request->parts[at++];
-            if (part->is_superseded) { continue; }
-            fill_partition(request, part, &topic->partition_responses[topic->partition_responses_count]);
-            topic->partition_responses_count += 1;
-        }
-        if (topic->partition_responses_count > 0) {
-            answer->responses_count += 1;
-        } /* as Kafka, which groups by topic */
+        topic->name = produce->topic_data[t].name;
+        topic->topic_id = produce->topic_data[t].topic_id;
+        topic->partition_responses = lines;
+        lines += counts[t];
+        counts[t] = answer->responses_count; /* where it stands */
+        answer->responses_count += 1;
+    }
+    for (uint32_t i = 0; i < request->part_count; i++) {
+        struct part *part = &request->parts[i];
+        if (part->is_superseded) { continue; }
+        struct kafka_produce_response_topic_produce_response *topic = &answer->responses[counts[part->first_topic]];
+        fill_partition(request, part, &topic->partition_responses[topic->partition_responses_count]);
+        topic->partition_responses_count += 1;
     }
     return answer;
 }

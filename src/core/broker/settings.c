@@ -14,6 +14,7 @@ static const struct {
 } fields[] = {
 #define FIELD(name, field) {name, offsetof(struct settings, field), sizeof(((struct settings *)NULL)->field)}
     FIELD("auto.create.topics.enable", broker.is_auto_create),
+    FIELD("fetch.max.bytes", broker.fetch_bytes_max),
     FIELD("group.initial.rebalance.delay.ms", broker.group_initial_delay_ms),
     FIELD("group.max.session.timeout.ms", broker.group_session_max_ms),
     FIELD("group.max.size", broker.group_size_max),
@@ -21,6 +22,7 @@ static const struct {
     FIELD("max.connections", connections_max),
     FIELD("max.connections.per.ip", broker.address_connections_max),
     FIELD("max.decompressed.message.bytes", broker.decompressed_bytes_max),
+    FIELD("max.incremental.fetch.session.cache.slots", broker.session_slots_max),
     FIELD("max.request.partition.size.limit", broker.described_partitions_max),
     FIELD("node.id", broker.node_id),
     FIELD("num.partitions", broker.partitions_default),
@@ -33,6 +35,8 @@ static const struct {
     FIELD("socket.request.max.bytes", broker.request_bytes_max),
     FIELD("weir.check.slow", broker.is_check_slow),
     FIELD("weir.coordinator.groups", broker.coordinator_groups),
+    FIELD("weir.fetch.session.bytes.max", broker.session_bytes_max),
+    FIELD("weir.fetch.session.eviction.ms", broker.session_eviction_ms),
     FIELD("weir.files.max", files_max),
     FIELD("weir.journal.bytes.max", broker.journal_bytes_max),
     FIELD("weir.memory.max.bytes", memory_max_bytes),
@@ -41,9 +45,9 @@ static const struct {
     FIELD("weir.shutdown.timeout.ms", broker.shutdown_ms),
 };
 
-static const char *const rooms[] = {"app",   "base", "broker",   "client",  "codec",    "conn",      "controller",
-                                    "group", "host", "host/tls", "host/uv", "host/app", "journal",   "metadata",
-                                    "peer",  "plog", "port",     "record",  "wait",     "wire/kafka"};
+static const char *const rooms[] = {"app",          "base",  "broker", "client",   "codec",   "conn",     "controller",
+                                    "fetchsession", "group", "host",   "host/tls", "host/uv", "host/app", "journal",
+                                    "metadata",     "peer",  "plog",   "port",     "record",  "wait",     "wire/kafka"};
 
 #define LEVEL_PREFIX    "weir.log.level."
 #define LISTENER_PREFIX "listener.name."
