@@ -45,15 +45,38 @@ void base_panic_host(const char *file, int line, const char *what)
 }
 
 static const char *const branch_names[RUN_BRANCH_COUNT] = {
-    "crash_in_boot",    "crash_in_recovery", "crash_in_loading",
-    "crash_in_service", "crash_in_stop",     "crash_in_checkpoint",
-    "start_empty",      "start_clean",       "start_dirty",
-    "tail_cut",         "bytes_replayed",    "states_read",
-    "checkpoint",       "journal_rolled",    "journal_trimmed",
-    "large_run",        "segment_rolled",    "disk_failed",
-    "disk_full",        "full_refused",      "start_refused",
-    "log_mode",         "log_truncated",     "log_crash_in_truncation",
-    "log_file_cut",     "log_segment_gone",  "log_waited_checkpoint",
+    "crash_in_boot",
+    "crash_in_recovery",
+    "crash_in_loading",
+    "crash_in_service",
+    "crash_in_stop",
+    "crash_in_checkpoint",
+    "start_empty",
+    "start_clean",
+    "start_dirty",
+    "tail_cut",
+    "bytes_replayed",
+    "states_read",
+    "checkpoint",
+    "journal_rolled",
+    "journal_trimmed",
+    "large_run",
+    "session_opened",
+    "session_gone_on",
+    "session_left_out",
+    "session_evicted",
+    "session_refused",
+    "segment_rolled",
+    "disk_failed",
+    "disk_full",
+    "full_refused",
+    "start_refused",
+    "log_mode",
+    "log_truncated",
+    "log_crash_in_truncation",
+    "log_file_cut",
+    "log_segment_gone",
+    "log_waited_checkpoint",
     "damage_told",
 };
 void run__leave(struct run *run)
@@ -457,6 +480,8 @@ void run__begin(struct run *run, const struct world_knobs *knobs)
                                     .on_read = on_read,
                                     .is_excused = run__is_excused};
     node_init(&run->node, (uint32_t)run->shape.step_max, (uint64_t)run->shape.journal_bytes);
+    run->node.config.session_slots_max = (uint32_t)run->shape.session_slots;
+    run->node.config.session_eviction_ms = (uint64_t)run->shape.session_eviction_ms;
     if (run__has_retention(run)) { run->node.config.retention_check_ms = RETENTION_CHECK_MS; }
     run->node.refuse_ppm = run->shape.refusals != 0 ? 600000 : 0;
     if (knobs->clock_heal_max_ns == 0) {
@@ -503,6 +528,11 @@ void run__end(struct run *run)
         memcpy(result->answers, counts->answers, sizeof result->answers);
         result->acks_judged = counts->acks_judged;
         result->branches[RUN_LARGE_RUN] = counts->rows_large;
+        result->branches[RUN_SESSION_OPENED] = counts->sessions_opened;
+        result->branches[RUN_SESSION_GONE_ON] = counts->sessions_gone_on;
+        result->branches[RUN_SESSION_LEFT_OUT] = counts->sessions_left_out;
+        result->branches[RUN_SESSION_EVICTED] = counts->sessions_gone;
+        result->branches[RUN_SESSION_REFUSED] = counts->session_epochs_refused;
         check_stream_destroy(run->stream);
     }
     history_free(&run->history);

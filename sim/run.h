@@ -72,13 +72,18 @@ enum run_branch { /* what a start or an end met: the broker's recovery */
                   RUN_START_EMPTY,         /* nothing there yet */
                   RUN_START_CLEAN,         /* after a clean stop */
                   RUN_START_DIRTY,
-                  RUN_TAIL_CUT,        /* a segment was truncated while recovering */
-                  RUN_BYTES_REPLAYED,  /* bytes were written into a segment while recovering */
-                  RUN_STATES_READ,     /* a start read a checkpoint that had states */
-                  RUN_CHECKPOINT,      /* a checkpoint was written, and no stop asked for it */
-                  RUN_JOURNAL_ROLLED,  /* a journal file was begun while serving */
-                  RUN_JOURNAL_TRIMMED, /* one was dropped, or renamed to be used again */
-                  RUN_LARGE_RUN,       /* a row of the journal names a run that was synced in its own segment */
+                  RUN_TAIL_CUT,         /* a segment was truncated while recovering */
+                  RUN_BYTES_REPLAYED,   /* bytes were written into a segment while recovering */
+                  RUN_STATES_READ,      /* a start read a checkpoint that had states */
+                  RUN_CHECKPOINT,       /* a checkpoint was written, and no stop asked for it */
+                  RUN_JOURNAL_ROLLED,   /* a journal file was begun while serving */
+                  RUN_JOURNAL_TRIMMED,  /* one was dropped, or renamed to be used again */
+                  RUN_LARGE_RUN,        /* a row of the journal names a run that was synced in its own segment */
+                  RUN_SESSION_OPENED,   /* fetch sessions, by topic id */
+                  RUN_SESSION_GONE_ON,  /* fetches that went on with one, and were judged */
+                  RUN_SESSION_LEFT_OUT, /* partitions that such an answer left out */
+                  RUN_SESSION_EVICTED,  /* one that was known was not found any more */
+                  RUN_SESSION_REFUSED,  /* an epoch that is not next was refused */
                   RUN_SEGMENT_ROLLED,
                   RUN_DISK_FAILED,   /* off line until a restart */
                   RUN_DISK_FULL,     /* by schedule */

@@ -20,6 +20,7 @@ struct run_shape { /* drawn from the seed; each may be set */
         clean_stop;
     int64_t state_crashes, sync_errors, full_disks, retention, refusals, region_mb, rots;
     int64_t admin_operations;
+    int64_t odds, session_slots, session_eviction_ms;
     int64_t churn; /* every topic but the first is deleted and made anew at times; 0: as drawn */
 };
 

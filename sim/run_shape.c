@@ -36,6 +36,9 @@ static const struct {
     {"io_errors", offsetof(struct run_shape, io_errors), 0, 1},
     {"clean_stop", offsetof(struct run_shape, clean_stop), 0, 1},
     {"admin_operations", offsetof(struct run_shape, admin_operations), 0, 100000},
+    {"odds", offsetof(struct run_shape, odds), 0, 2},
+    {"session_slots", offsetof(struct run_shape, session_slots), 0, 1000},
+    {"session_eviction_ms", offsetof(struct run_shape, session_eviction_ms), 0, 600000},
     {"churn", offsetof(struct run_shape, churn), 0, 1},
 };
 
@@ -98,6 +101,16 @@ static int64_t draw_full_disks(uint64_t seed)
     return base_prng_chance(&prng, 1, 4) ? (int64_t)base_prng_below(&prng, 3) + 1 : 0;
 }
 
+/* The same. Few slots, so that sessions are evicted; and in two of three seeds somebody who is odd about them. */
+static void draw_sessions(struct run_shape *shape, uint64_t seed)
+{
+    struct base_prng prng;
+    base_prng_init(&prng, seed, UINT64_C(0x73657373)); /* "sess" */
+    shape->odds = base_prng_chance(&prng, 2, 3) ? 1 : 0;
+    shape->session_slots = base_prng_chance(&prng, 1, 8) ? 0 : 1 + (int64_t)base_prng_below(&prng, 8);
+    shape->session_eviction_ms = 50 + (int64_t)base_prng_below(&prng, 3000);
+}
+
 void run__shape_draw(struct run *run, struct world_knobs *knobs)
 {
     const struct run_config *config = run->config;
@@ -121,6 +134,7 @@ void run__shape_draw(struct run *run, struct world_knobs *knobs)
     shape->state_crashes = draw(run, 1, 4);
     shape->sync_errors = base_prng_chance(&run->prng, 1, 5) ? 1 : 0;
     shape->full_disks = draw_full_disks(config->seed);
+    draw_sessions(shape, config->seed);
     shape->retention = -1; /* as drawn */
     shape->refusals = base_prng_chance(&run->prng, 1, 4) ? 1 : 0;
     shape->region_mb = base_prng_chance(&run->prng, 1, 3) ? draw(run, NODE_REGION_MB_MIN, 30) : NODE_REGION_MB_MAX;
@@ -242,6 +256,9 @@ void run__add_actors(struct run *run)
     }
     for (uint32_t i = 0; i < (uint32_t)base_min_u64((uint64_t)run->shape.rudes, 2); i++) {
         (void)add_actor(run, ACTOR_RUDE, 'r'); /* as above */
+    }
+    for (uint32_t i = 0; i < (uint32_t)base_min_u64((uint64_t)run->shape.odds, 2); i++) {
+        (void)add_actor(run, ACTOR_ODD, 'o'); /* as above */
     }
     run->verifier = run->actor_count;
     (void)add_actor(run, ACTOR_VERIFIER, 'v'); /* as above */

@@ -137,6 +137,7 @@ static void act(struct actor *actor)
     case ACTOR_CONSUMER: actor__consume(actor); return;
     case ACTOR_ADMIN: actor__administer(actor); return;
     case ACTOR_VERIFIER: actor__verify(actor); return;
+    case ACTOR_ODD: actor__be_odd(actor); return;
     case ACTOR_RUDE: return;
     }
 }

@@ -1,4 +1,4 @@
-/* actor.h: who loads the broker in a simulated run: producers, consumers, an admin, rude clients, a final reader.
+/* actor.h: who loads the broker in a simulated run: producers, consumers, an admin, rude clients, a final reader; and one that is odd about fetch sessions.
  *
  * Room    sim/actor. Machines for sim/world, each a node of its own without disks, built on core/client (rude ones speak raw bytes).
  * Owns    nothing but its region. The cast, shared by all actors of a run, is the harness's: the topics that there are meant to
@@ -54,7 +54,7 @@ struct actor_cast {
     bool (*is_excused)(void *context, const char *topic, int32_t partition);
 };
 
-enum actor_role { ACTOR_PRODUCER = 0, ACTOR_CONSUMER, ACTOR_ADMIN, ACTOR_RUDE, ACTOR_VERIFIER };
+enum actor_role { ACTOR_PRODUCER = 0, ACTOR_CONSUMER, ACTOR_ADMIN, ACTOR_RUDE, ACTOR_VERIFIER, ACTOR_ODD };
 
 struct actor_spec {
     struct actor_cast *cast;

@@ -32,6 +32,13 @@ struct rude {
     uint8_t received[256];
 };
 
+struct odd {
+    int32_t session; /* 0: none */
+    int32_t epoch;
+    bool is_by_name;
+    bool is_opening; /* the fetch under way is a full one */
+};
+
 struct actor {
     struct actor_spec *spec;
     struct client *client; /* NULL: rude */
@@ -50,6 +57,7 @@ struct actor {
     uint32_t assignment_count;
     uint8_t *value;
     struct rude rude;
+    struct odd odd;
 };
 
 #define ACTOR_KEY_BYTES_MAX 24
@@ -75,6 +83,9 @@ bool actor__ask_offsets(struct actor *actor, uint32_t topic, int32_t partition, 
 
 void actor__verify(struct actor *actor);
 bool actor__verify_answered(struct actor *actor, const struct history_op *op); /* false: not its own */
+
+void actor__be_odd(struct actor *actor);
+void actor__odd_answered(struct actor *actor, const struct client_result *result);
 
 void actor__rude_step(struct actor *actor, const struct port_event *event, struct port_out *out);
 

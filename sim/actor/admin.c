@@ -355,6 +355,7 @@ void actor__answered(struct actor *actor, const struct client_result *result)
     CHECK(actor->outstanding > 0);
     actor->outstanding -= 1;
     if (actor->spec->role == ACTOR_VERIFIER) { (void)actor__verify_answered(actor, op); }
+    if (actor->spec->role == ACTOR_ODD) { actor__odd_answered(actor, result); }
 }
 
 /* ---- what to do next ---- */

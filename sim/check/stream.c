@@ -22,6 +22,7 @@ struct check_stream *check_stream_create(struct check_report *report)
 void check_stream_destroy(struct check_stream *stream)
 {
     stream__tap_free(stream);
+    stream__sessions_free(stream);
     for (uint32_t i = 0; i < stream->path_count; i++) { free(stream->paths[i].name); }
     for (uint32_t i = 0; i < stream->log_count; i++) { free(stream->logs[i].rows); }
     free(stream->paths);
@@ -69,6 +70,7 @@ void check_stream_crash(struct check_stream *stream, enum check_crash crash)
     for (uint32_t i = 0; i < stream->log_count; i++) {
         stream->logs[i].is_seen = false;
         stream->logs[i].mark_count = 0;
+        stream->logs[i].start_since_ns = UINT64_MAX;
     }
 }
 
@@ -164,6 +166,8 @@ void check_stream_log(struct check_stream *stream, const struct check_log *now, 
                      log->id.index, log->offset_start, now->offset_start);
         log->is_told = true;
     }
+    bool is_start_new = !log->is_seen || now->offset_start != log->offset_start || log->start_since_ns == UINT64_MAX;
+    if (is_start_new) { log->start_since_ns = stream->now_ns; }
     log->is_seen = log->is_known = true;
     judge_watermark(stream, log, now);
     log->offset_start = now->offset_start;

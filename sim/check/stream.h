@@ -10,7 +10,8 @@
  *          rows give it
  *     I4   nothing at or above that end is read
  *     I21  a fetch is answered when its time is over, and soon after the watermark has passed an offset that it asked for
- *     I23  answers leave in the order of the questions
+ *     I23  answers leave in the order of the questions; a fetch session takes the epoch that is next and no other, tells only of
+ *          what it follows, and leaves out nothing that had changed when it was asked
  *     I18  a log that had a watermark is there after recovery, its start did not move, it ends where it is synced, and
  *          nothing is longer than it was before the crash
  *
@@ -72,6 +73,11 @@ struct check_stream_counts {
     uint64_t acks_judged;         /* partitions of Produce answers that I19 was asked about */
     uint64_t rows;                /* journal rows seen */
     uint64_t rows_large;          /* of runs whose bytes are in their segment alone */
+    uint64_t sessions_opened;
+    uint64_t sessions_gone_on;  /* fetches of sessions that were judged */
+    uint64_t sessions_left_out; /* partitions that they were not told of, and were judged */
+    uint64_t sessions_gone;     /* known ones that were not found */
+    uint64_t session_epochs_refused;
     uint64_t syncs_failed;
     uint64_t errors; /* that the disk gave */
 };

@@ -77,11 +77,39 @@ struct stream_log {
     struct stream_mark marks[STREAM_MARKS]; /* its last rises, the newest at mark_count - 1 modulo their number */
     uint64_t mark_count;
     int64_t offset_start, offset_end;
-    int64_t start_named; /* the highest start that a row of the journal ever named */
-    bool is_known;       /* the broker had it */
-    bool is_seen;        /* since this boot began to serve */
-    bool may_go;         /* its topic is being deleted */
-    bool is_told;        /* a breach was reported; once is enough */
+    uint64_t start_since_ns; /* when offset_start was seen first; UINT64_MAX: not in this life */
+    int64_t start_named;     /* the highest start that a row of the journal ever named */
+    bool is_known;           /* the broker had it */
+    bool is_seen;            /* since this boot began to serve */
+    bool may_go;             /* its topic is being deleted */
+    bool is_told;            /* a breach was reported; once is enough */
+};
+
+/* ---- fetch sessions ---- */
+
+struct stream_followed {
+    struct base_part id;
+    int64_t offset;               /* as it was asked for last */
+    int64_t watermark, log_start; /* as they were told last; -1 */
+    int16_t error;
+    bool is_told; /* by the answer at hand */
+};
+struct stream_session {
+    bool is_used;
+    int32_t id;
+    int32_t epoch;        /* that is next */
+    uint32_t asked_count; /* fetches that go on with it, not answered */
+    struct stream_followed *followed;
+    uint32_t count, room;
+};
+struct stream_fetch { /* a fetch that opens a session, or goes on with one */
+    int32_t session;
+    int32_t epoch;
+    uint64_t asked_ns;
+    bool is_counted;
+    struct stream_followed *items;
+    struct base_part *gone;
+    uint32_t item_count, item_room, gone_count, gone_room;
 };
 
 /* ---- connections ---- */
@@ -101,6 +129,7 @@ struct stream_question {
         int64_t offset;
     } wanted[STREAM_WANTED];
     uint32_t wanted_count;
+    struct stream_fetch *fetch; /* NULL: nothing of sessions */
 };
 
 struct stream_bytes {
@@ -135,6 +164,8 @@ struct check_stream {
     uint32_t log_count, log_room;
     struct stream_conn *conns;
     uint32_t conn_count, conn_room;
+    struct stream_session *sessions;
+    uint32_t session_count, session_room;
     uint64_t sequence;
     bool is_rotten;
     uint64_t now_ns; /* of the node's clock */
@@ -162,5 +193,17 @@ void stream__tap_sent(struct check_stream *stream, uint32_t shard, const struct 
 void stream__tap_closed(struct check_stream *stream, uint32_t shard, struct port_conn id);
 void stream__tap_crash(struct check_stream *stream);
 void stream__tap_free(struct check_stream *stream);
+
+struct kafka_fetch_request;
+struct kafka_fetch_response;
+struct stream_fetch *stream__session_asked(struct check_stream *stream, const struct kafka_fetch_request *request,
+                                           int16_t version);
+uint32_t stream__session_others(const struct check_stream *stream, const struct stream_fetch *fetch,
+                                struct stream_followed *others_out, uint32_t others_max); /* UINT32_MAX: more */
+void stream__session_answered(struct check_stream *stream, const struct stream_fetch *fetch,
+                              const struct kafka_fetch_response *answer);
+void stream__session_free(struct check_stream *stream, struct stream_fetch *fetch, bool is_answered);
+void stream__session_crash(struct check_stream *stream);
+void stream__sessions_free(struct check_stream *stream);
 
 #endif

@@ -116,6 +116,7 @@ static void note_fetch(struct check_stream *stream, struct base_slice body, stru
     struct kafka_fetch_request request;
     kafka_fetch_request_init(&request);
     if (kafka_fetch_request_decode(body, question->version, &arena, &request) != BASE_OK) { return; }
+    question->fetch = stream__session_asked(stream, &request, question->version);
     if (request.max_wait_ms <= 0 || request.min_bytes > 1 || question->version < 13) { return; }
     for (int32_t t = 0; t < request.topics_count; t++) {
         for (int32_t p = 0; p < request.topics[t].partitions_count; p++) {
@@ -124,6 +125,16 @@ static void note_fetch(struct check_stream *stream, struct base_slice body, stru
                 (struct stream_wanted){.id = {.topic = request.topics[t].topic_id,
                                               .index = request.topics[t].partitions[p].partition},
                                        .offset = request.topics[t].partitions[p].fetch_offset};
+        }
+    }
+    if (question->fetch != NULL) {
+        struct stream_followed others[STREAM_WANTED];
+        uint32_t room = STREAM_WANTED - question->wanted_count;
+        uint32_t count = stream__session_others(stream, question->fetch, others, room);
+        if (count == UINT32_MAX) { return; }
+        for (uint32_t i = 0; i < count; i++) {
+            question->wanted[question->wanted_count++] =
+                (struct stream_wanted){.id = others[i].id, .offset = others[i].offset};
         }
     }
     question->asked_ns = stream->now_ns;
@@ -137,6 +148,9 @@ static uint64_t there_since(const struct check_stream *stream, const struct stre
     for (uint32_t i = 0; i < stream->log_count; i++) {
         const struct stream_log *log = &stream->logs[i];
         if (!base_part_equal(log->id, wanted->id)) { continue; }
+        if (log->may_go) {
+            return UINT64_MAX;
+        } /* one that is missing when a fetch begins ends nothing before its time */
         uint64_t since = UINT64_MAX;
         uint64_t oldest = log->mark_count > STREAM_MARKS ? log->mark_count - STREAM_MARKS : 0;
         for (uint64_t at = log->mark_count; at-- > oldest;) {
@@ -247,6 +261,22 @@ static void judge_produced(struct check_stream *stream, struct base_slice body, 
     }
 }
 
+static void judge_fetched(struct check_stream *stream, const struct stream_fetch *fetch, struct base_slice frame,
+                          int16_t version)
+{
+    int32_t correlation;
+    struct base_slice body;
+    struct base_arena arena;
+    scratch_arena(stream, &arena);
+    struct kafka_fetch_response response;
+    kafka_fetch_response_init(&response);
+    if (kafka_response_open(frame, 1, version, &correlation, &body) != BASE_OK ||
+        kafka_fetch_response_decode(body, version, &arena, &response) != BASE_OK) {
+        return;
+    }
+    stream__session_answered(stream, fetch, &response);
+}
+
 static void take_answer(struct check_stream *stream, struct stream_conn *conn, struct base_slice frame)
 {
     if (frame.size_bytes < 4 || conn->question_first == conn->question_count) {
@@ -259,9 +289,14 @@ static void take_answer(struct check_stream *stream, struct stream_conn *conn, s
         check_breach(stream->report, "I23", "the answer to question %" PRId32 " (api %d) is one to %" PRId32,
                      question.correlation, question.api_key, (int32_t)base_get_u32(frame.at));
         conn->is_ignored = true;
+        stream__session_free(stream, question.fetch, false);
         return;
     }
     judge_wait(stream, &question);
+    if (question.fetch != NULL) {
+        judge_fetched(stream, question.fetch, frame, question.version);
+        stream__session_free(stream, question.fetch, true);
+    }
     if (question.api_key >= 0 && question.api_key < CHECK_APIS) { stream->counts.answers[question.api_key] += 1; }
     if (question.api_key != 0 || question.acks != -1) { return; }
     int32_t correlation;
@@ -288,6 +323,15 @@ void stream__tap_sent(struct check_stream *stream, uint32_t shard, const struct 
     drop_front(&conn->answered, from);
 }
 
+/* Those that are never answered. */
+static void drop_questions(struct check_stream *stream, struct stream_conn *conn)
+{
+    for (uint32_t i = conn->question_first; i < conn->question_count; i++) {
+        stream__session_free(stream, conn->questions[i].fetch, false);
+    }
+    conn->question_first = conn->question_count = 0;
+}
+
 void stream__tap_closed(struct check_stream *stream, uint32_t shard, struct port_conn id)
 {
     struct stream_conn *conn = find_conn(stream, shard, id);
@@ -295,17 +339,23 @@ void stream__tap_closed(struct check_stream *stream, uint32_t shard, struct port
     for (uint32_t i = conn->question_first; i < conn->question_count && !conn->is_ignored; i++) {
         judge_wait(stream, &conn->questions[i]);
     }
+    drop_questions(stream, conn);
     conn->is_used = false;
 }
 
 void stream__tap_crash(struct check_stream *stream)
 {
-    for (uint32_t i = 0; i < stream->conn_count; i++) { stream->conns[i].is_used = false; }
+    for (uint32_t i = 0; i < stream->conn_count; i++) {
+        if (stream->conns[i].is_used) { drop_questions(stream, &stream->conns[i]); }
+        stream->conns[i].is_used = false;
+    }
+    stream__session_crash(stream);
 }
 
 void stream__tap_free(struct check_stream *stream)
 {
     for (uint32_t i = 0; i < stream->conn_count; i++) {
+        if (stream->conns[i].is_used) { drop_questions(stream, &stream->conns[i]); }
         free(stream->conns[i].asked.at);
         free(stream->conns[i].answered.at);
         free(stream->conns[i].questions);

@@ -41,6 +41,7 @@ void client_config_default(struct client_config *config)
         .fetch_bytes_min = 1,
         .fetch_bytes_max = 52428800,
         .fetch_partition_bytes_max = 1048576,
+        .uses_fetch_sessions = true,
         .is_crc_checked = true,
     };
 }

@@ -123,7 +123,8 @@ struct client_config {
     uint32_t fetch_bytes_min;
     uint32_t fetch_bytes_max;
     uint32_t fetch_partition_bytes_max;
-    bool is_read_committed; /* only up to the last stable offset; records of aborted transactions are left out */
+    bool uses_fetch_sessions; /* KIP-227 */
+    bool is_read_committed;   /* only up to the last stable offset; records of aborted transactions are left out */
     bool is_crc_checked;
 };
 

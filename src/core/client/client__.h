@@ -3,6 +3,7 @@
  * Room    core/client, private.
  * Files   client.c (create, step, turn, poll), client_nodes.c (connections, versions, requests), client_topics.c (metadata),
  *         client_accept.c (records into batches), client_produce.c (batches to leaders), client_consume.c (offsets, fetches),
+ *         client_session.c (fetch sessions),
  *         client_records.c (records out of fetched bytes), client_calls.c (any other call), client_group.c (a member of a group),
  *         client_group_ask.c (its requests), client_choose.c (who gets what, when it leads).
  *
@@ -25,6 +26,33 @@
 #define IN_FLIGHT_IDEMPOTENT 5
 #define FETCHED_OF_NODE      2 /* answers of one node that wait to be read */
 
+/* ---- fetch sessions ---- */
+
+#define FETCH_SESSIONS_FIRST 7
+#define FETCH_BY_ID_FIRST    13
+
+struct followed {
+    uint32_t topic;
+    int32_t partition;
+    struct base_uuid id; /* none: by name */
+    int64_t offset;      /* as it was asked for last */
+    int32_t leader_epoch;
+    int64_t end; /* as it was told last; -1: never */
+};
+struct session {
+    int32_t id;    /* 0: none */
+    int32_t epoch; /* of the next fetch; 0: a full one */
+    bool uses_ids;
+    uint32_t count;
+    struct followed followed[PARTS_OF_ASK];
+};
+enum session_news {
+    SESSION_ALL_TOLD = 0,
+    SESSION_CHANGES_TOLD, /* what is left out is as it was */
+    SESSION_OVER,         /* nothing is told; a full fetch may follow at once */
+    SESSION_REFUSED       /* nothing is told */
+};
+
 /* ---- nodes ---- */
 
 /* CLOSED -client__node_use-> DIALING -connected-> GREETING -versions known-> READY; a lost connection: back to DIALING. */
@@ -43,6 +71,7 @@ struct node {
     uint32_t produce_in_flight;
     bool is_fetching;
     uint32_t fetched_count;
+    struct session session;
     int16_t version_min[API_KEYS]; /* -1: it has no such api */
     int16_t version_max[API_KEYS];
     uint8_t host[PEER_HOST_MAX];
@@ -72,6 +101,7 @@ struct ask {
     uint32_t parts[PARTS_OF_ASK]; /* ASK_OFFSETS, ASK_FETCH */
     uint32_t generations[PARTS_OF_ASK];
     uint32_t part_count;
+    int32_t session_epoch; /* ASK_FETCH */
 };
 
 /* ---- topics ---- */
@@ -431,6 +461,17 @@ void client__lost_parts(struct client *client, const struct ask *ask);
 void client__part_release(struct client *client,
                           struct part *part); /* nothing is read from it, and nothing of it is given */
 void client__part_fail(struct client *client, struct part *part, int16_t error, enum port_rc rc);
+
+/* ---- client_session.c ---- */
+/* What is to be said to the node of these parts, and in *next the session as it is once that was sent. */
+void client__session_fill(struct client *client, const struct node *node, const uint32_t *parts, uint32_t count,
+                          int16_t version, struct base_arena *scratch, struct kafka_fetch_request *request,
+                          struct session *next);
+enum session_news client__session_answered(struct client *client, struct node *node, const struct ask *ask,
+                                           const struct kafka_fetch_response *answer);
+void client__session_lost(struct node *node);
+/* Where the part ends, as the node said last; -1: not known. */
+int64_t client__session_end_offset(struct client *client, const struct node *node, const struct part *part);
 
 /* ---- client_records.c ---- */
 bool client__poll_records(struct client *client, struct client_result *result_out);

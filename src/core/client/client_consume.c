@@ -9,7 +9,7 @@
 
 #include "wire/kafka/list_offsets.h"
 
-#define FETCH_BY_NAME_MAX 12
+#define FETCH_BY_NAME_MAX (FETCH_BY_ID_FIRST - 1)
 #define OFFSET_LATEST     INT64_C(-1)
 #define OFFSET_EARLIEST   INT64_C(-2)
 #define FETCH_SLACK_MS    5000 /* a fetch that waits fetch_wait_ms is not late before this */
@@ -283,46 +283,6 @@ void client__on_offsets(struct client *client, const struct ask *ask, struct bas
 
 /* ---- Fetch ---- */
 
-static void fill_fetch(struct client *client, const uint32_t *parts, uint32_t count, struct base_arena *scratch,
-                       struct kafka_fetch_request *request)
-{
-    kafka_fetch_request_init(request);
-    request->max_wait_ms = (int32_t)client->config.fetch_wait_ms;
-    request->min_bytes = (int32_t)client->config.fetch_bytes_min;
-    request->max_bytes = (int32_t)client->config.fetch_bytes_max;
-    request->isolation_level = client->config.is_read_committed ? 1 : 0;
-    request->topics = kafka_fetch_request_fetch_topic_take(scratch, (int32_t)count);
-    CHECK(request->topics != NULL); /* PARTS_OF_ASK fit the scratch */
-    for (uint32_t i = 0; i < count; i++) {
-        const struct part *part = client__part(client, parts[i]);
-        const struct topic *from = &client->topics[part->topic];
-        struct base_slice name = client__topic_name(from);
-        int32_t at = 0;
-        while (at < request->topics_count && !base_slice_equal(kafka_text_slice(request->topics[at].topic), name)) {
-            at += 1;
-        }
-        struct kafka_fetch_request_fetch_topic *topic = &request->topics[at];
-        if (at == request->topics_count) {
-            request->topics_count += 1;
-            topic->topic = kafka_text_of_slice(name);
-            topic->topic_id = from->id;
-            topic->partitions =
-                kafka_fetch_request_fetch_partition_take(scratch, count_of_topic(client, parts, count, part->topic));
-            CHECK(topic->partitions != NULL); /* PARTS_OF_ASK fit the scratch */
-        }
-        struct kafka_fetch_request_fetch_partition *wanted = &topic->partitions[topic->partitions_count];
-        topic->partitions_count += 1;
-        wanted->partition = part->index;
-        wanted->current_leader_epoch = part->leader_epoch;
-        wanted->fetch_offset = part->position;
-        wanted->partition_max_bytes = (int32_t)client->config.fetch_partition_bytes_max;
-    }
-}
-_Static_assert(PARTS_OF_ASK * (sizeof(struct kafka_fetch_request_fetch_topic) + 16 +
-                               sizeof(struct kafka_fetch_request_fetch_partition) + 16) <=
-                   SCRATCH_BYTES,
-               "a fetch of PARTS_OF_ASK partitions fits the scratch");
-
 static void ask_records(struct client *client, struct node *node, struct port_out *out)
 {
     uint32_t parts[PARTS_OF_ASK];
@@ -336,14 +296,24 @@ static void ask_records(struct client *client, struct node *node, struct port_ou
     int16_t version = client__version(node, KAFKA_API_FETCH, cap);
     struct base_arena scratch = client__scratch(client);
     struct kafka_fetch_request request;
-    fill_fetch(client, parts, count, &scratch, &request);
+    kafka_fetch_request_init(&request);
+    request.max_wait_ms = (int32_t)client->config.fetch_wait_ms;
+    request.min_bytes = (int32_t)client->config.fetch_bytes_min;
+    request.max_bytes = (int32_t)client->config.fetch_bytes_max;
+    request.isolation_level = client->config.is_read_committed ? 1 : 0;
+    struct session next;
+    client__session_fill(client, node, parts, count, version, &scratch, &request, &next);
     uint64_t timeout_ms =
         base_max_u64(client->config.request_timeout_ms, (uint64_t)client->config.fetch_wait_ms + FETCH_SLACK_MS);
     struct ask *ask = NULL;
     enum base_rc rc = version < 0 ? BASE_BAD
                                   : client__send(client, node, ASK_FETCH, KAFKA_API_FETCH, version, &request, false,
                                                  timeout_ms, out, &ask);
-    if (rc == BASE_OK) { note_asked(client, ask, parts, count); }
+    if (rc == BASE_OK) {
+        note_asked(client, ask, parts, count);
+        ask->session_epoch = request.session_epoch;
+        node->session = next;
+    }
     if (rc == BASE_FULL) { client__later(client); }
     for (uint32_t i = 0; i < count && rc == BASE_BAD; i++) {
         client__part_fail(client, client__part(client, parts[i]), KAFKA_ERROR_UNSUPPORTED_VERSION, PORT_OK);
@@ -398,6 +368,32 @@ static void take_pieces(struct client *client, const struct ask *ask, struct fet
     }
 }
 
+/* What a session's answer has left out is as it was: that its end was reached may still have to be told. */
+static void take_unchanged(struct client *client, const struct ask *ask, struct fetched *fetched)
+{
+    for (uint32_t i = 0; i < ask->part_count; i++) {
+        struct part *part = part_of(client, ask, i);
+        if (part == NULL || !part->is_asked) { continue; }
+        part->is_asked = false;
+        int64_t end_offset = client__session_end_offset(client, &client->nodes[ask->node], part);
+        if (part->is_end_told || end_offset < 0) { continue; }
+        fetched->pieces[fetched->piece_count] = (struct piece){.part = client__part_index(client, part),
+                                                               .generation = part->generation,
+                                                               .end_offset = end_offset};
+        fetched->piece_count += 1;
+        part->queued += 1;
+    }
+}
+
+/* Nothing came of it, and it may be asked again at once. */
+static void ask_again(struct client *client, const struct ask *ask)
+{
+    for (uint32_t i = 0; i < ask->part_count; i++) {
+        struct part *part = part_of(client, ask, i);
+        if (part != NULL) { part->is_asked = false; }
+    }
+}
+
 void client__on_fetched(struct client *client, const struct ask *ask, struct base_slice frame, struct base_slice body)
 {
     void *decoded = NULL;
@@ -410,6 +406,7 @@ void client__on_fetched(struct client *client, const struct ask *ask, struct bas
                                        &memory, &arena) != BASE_OK) {
         client__give(client, kept);
         if (slot != BASE_POOL_NONE) { base_pool_give(&client->fetched_pool, slot); }
+        client__session_lost(&client->nodes[ask->node]); /* what it has told is not told again */
         client__lost_parts(client, ask);
         return;
     }
@@ -422,8 +419,12 @@ void client__on_fetched(struct client *client, const struct ask *ask, struct bas
     CHECK(fetched->pieces != NULL); /* extra bytes were asked for */
     base_list_push_back(&client->fetched, &fetched->link);
     client->nodes[ask->node].fetched_count += 1;
-    if (answer->error_code == KAFKA_ERROR_NONE) { take_pieces(client, ask, fetched, answer); }
-    client__lost_parts(client, ask); /* those that the answer has left out, or all */
+    enum session_news news = client__session_answered(client, &client->nodes[ask->node], ask, answer);
+    bool is_told = news == SESSION_ALL_TOLD || news == SESSION_CHANGES_TOLD;
+    if (is_told) { take_pieces(client, ask, fetched, answer); }
+    if (news == SESSION_CHANGES_TOLD) { take_unchanged(client, ask, fetched); }
+    if (news == SESSION_OVER) { ask_again(client, ask); }
+    client__lost_parts(client, ask); /* those that a full answer has left out, or all */
     if (fetched->piece_count == 0) { client__fetched_free(client, fetched); }
 }
 

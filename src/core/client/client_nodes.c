@@ -54,6 +54,7 @@ static void set_host(struct node *node, struct base_slice host, uint16_t port)
     memcpy(node->host, host.at, host.size_bytes);
     node->host_bytes = (uint16_t)host.size_bytes;
     node->port = port;
+    node->session = (struct session){.id = 0}; /* who is there knows nothing of it */
 }
 
 void client__nodes_init(struct client *client)
@@ -369,8 +370,11 @@ static void lose(struct client *client, struct ask *ask, enum port_rc rc)
     case ASK_METADATA: client__lost_metadata(client); break;
     case ASK_PRODUCER_ID: client__lost_producer_id(client); break;
     case ASK_PRODUCE: client__lost_produce(client, ask, false); break;
-    case ASK_OFFSETS:
-    case ASK_FETCH: client__lost_parts(client, ask); break;
+    case ASK_OFFSETS: client__lost_parts(client, ask); break;
+    case ASK_FETCH:
+        client__session_lost(&client->nodes[ask->node]);
+        client__lost_parts(client, ask);
+        break;
     case ASK_CALL: client__lost_call(client, ask, rc); break;
     case ASK_GROUP: client__lost_group(client, ask); break;
     }
