@@ -134,6 +134,8 @@ static void on_message(struct broker *broker, const struct port_message *message
     case MSG_SESSION:
     case MSG_SESSION_END:
     case MSG_SESSION_CLOSE: session_message(broker, message, out); return;
+    case MSG_LEVELS:
+    case MSG_LEVELS_TAKEN: levels_message(broker, message, out); return;
     case MSG_CONTROL:
     case MSG_DELTA:
     case MSG_DELTA_TAKEN:
@@ -297,6 +299,8 @@ void broker_config_default(struct broker_config *config)
         .shutdown_ms = 10000,
         .step_max = 256,
     };
+    memset(config->levels, -1, sizeof config->levels);
+    config->levels[0] = PORT_INFO;
 }
 
 #define RESERVE_BYTES_MAX ((uint64_t)16 << 20) /* of the file that keeps room for metadata and deletions */
@@ -515,6 +519,8 @@ enum base_rc broker_create(struct base_region region, const struct broker_config
     struct broker *broker = base_arena_take_array(&arena, 1, sizeof *broker);
     if (broker == NULL) { return BASE_FULL; }
     broker->config = *config;
+    CHECK(config->levels[0] >= 0);
+    memcpy(broker->levels, config->levels, sizeof broker->levels);
     base_prng_init(&broker->dice, config->seed, 1);
 
     struct base_region rest = {.at = (uint8_t *)region.at + tables_max, .size_bytes = region.size_bytes - tables_max};

@@ -31,6 +31,7 @@ struct broker;
 #define BROKER_SHARDS_MAX         64
 #define BROKER_PAIRS_MAX          512
 #define BROKER_ADDRESS_LIMITS_MAX 64
+#define BROKER_LOGGERS            22
 
 struct broker_listener {
     char name[16];               /* PLAINTEXT */
@@ -99,9 +100,15 @@ struct broker_config {
     uint32_t step_max;               /* items of work per step; 1 in some tests */
     bool validates_records;          /* weir.record.validation=full */
     bool is_check_slow;
-    uint64_t refuse_from;  /* simulator: the n-th taking of a block of memory finds none; 0: none does */
-    uint32_t refuse_count; /* and so many in a row */
+    int8_t
+        levels[BROKER_LOGGERS]; /* enum port_level of broker_logger_name(i); -1: root's. As they were told at start */
+    uint64_t refuse_from;       /* simulator: the n-th taking of a block of memory finds none; 0: none does */
+    uint32_t refuse_count;      /* and so many in a row */
 };
+
+/* What has a level of its own for its log lines: "root", whose level is that of all that have none, and then the rooms. */
+const char *broker_logger_name(uint32_t index); /* NULL: no more */
+uint32_t broker_logger(struct base_slice name); /* BROKER_LOGGERS: no such one */
 
 #define BROKER_REGION_BYTES_MIN      ((size_t)12 << 20)
 #define BROKER_FILE_SLOTS(files_max) ((files_max) + 64) /* file slots a shard's host needs */

@@ -318,7 +318,10 @@ struct broker {
     struct broker_config config;
     enum broker_state state;
     bool is_disk_failed;
-    bool is_serving; /* this shard's front accepts */
+    int8_t levels[BROKER_LOGGERS]; /* of log lines; -1: root's */
+    uint32_t levels_due;           /* shard 0: shards that have not yet taken them */
+    bool levels_are_news;          /* shard 0: they have changed since they were sent */
+    bool is_serving;               /* this shard's front accepts */
     bool is_stop_asked;
     uint64_t now_ns;
     int64_t wall_ms;
@@ -581,6 +584,21 @@ void delete_records_begin(struct broker *broker, struct request *request, struct
 void delete_records_answered(struct broker *broker, struct request *request, struct port_out *out);
 void log_dirs_begin(struct broker *broker, struct request *request, struct port_out *out);
 void log_dirs_answered(struct broker *broker, struct request *request, struct port_out *out);
+struct kafka_describe_configs_request_describe_configs_resource;
+bool configs_is_asked_for(const struct kafka_describe_configs_request_describe_configs_resource *resource,
+                          struct base_slice name);
+/* broker__levels.c. What of it BROKER_LOGGER is: one resource of DescribeConfigs (BASE_FULL: the arena is), and on shard 0 all of an
+ * IncrementalAlterConfigs that the controller found no fault with. */
+struct kafka_describe_configs_response;
+struct kafka_incremental_alter_configs_request;
+struct kafka_incremental_alter_configs_response;
+MUST_USE
+enum base_rc levels_describe(const struct broker *broker, struct request *request, int32_t resource_index,
+                             struct kafka_describe_configs_response *answer);
+void levels_alter(struct broker *broker, const struct kafka_incremental_alter_configs_request *asked,
+                  struct kafka_incremental_alter_configs_response *answer, struct base_arena *arena,
+                  struct port_out *out);
+void levels_message(struct broker *broker, const struct port_message *message, struct port_out *out);
 #define FRONT_TOKEN_ROOM ((uint64_t)0x46)
 /* A completion whose token has FRONT_TOKEN_ROOM in its top byte: how much room there is on the disk. */
 void front_done(struct broker *broker, const struct port_event *event, struct port_out *out);
