@@ -275,6 +275,8 @@ void broker_config_default(struct broker_config *config)
         .session_slots_max = 1000,
         .session_eviction_ms = 120000,
         .coordinator_groups = 8,
+        .coordinator_grown_bytes = (uint64_t)4 << 20,
+        .metadata_grown_bytes = (uint64_t)4 << 20,
         .group_initial_delay_ms = 3000,
         .group_session_min_ms = 6000,
         .group_session_max_ms = 1800000,
@@ -639,7 +641,10 @@ bool broker_each_log(const struct broker *broker, uint32_t *cursor, struct broke
 
 bool broker_each_commit(const struct broker *broker, uint32_t *cursor, struct broker_commit_view *view_out)
 {
-    return group_each_offset(broker->groups, cursor, &view_out->group, &view_out->id, &view_out->offset);
+    struct group_offset_look look;
+    if (!group_each_offset(broker->groups, cursor, &look)) { return false; }
+    *view_out = (struct broker_commit_view){.group = look.group_id, .id = look.part, .offset = look.offset};
+    return true;
 }
 
 bool broker_is_quiet(const struct broker *broker)

@@ -80,6 +80,8 @@ struct broker_config {
     uint64_t session_eviction_ms; /* weir.fetch.session.eviction.ms */
     uint64_t session_bytes_max;   /* of the node: weir.fetch.session.bytes.max; 0: an eighth of the memory for blocks */
     uint32_t coordinator_groups;  /* weir.coordinator.groups */
+    uint64_t coordinator_grown_bytes;  /* a log of the node's own is written anew when it has grown by so much, */
+    uint64_t metadata_grown_bytes;     /* and by as much as it held */
     int32_t group_initial_delay_ms;    /* group.initial.rebalance.delay.ms */
     int32_t group_session_min_ms;      /* group.min.session.timeout.ms */
     int32_t group_session_max_ms;      /* group.max.session.timeout.ms */
@@ -211,6 +213,10 @@ struct broker_commit_view {
 };
 /* The offsets committed to the coordinators of this shard; as broker_each_log. */
 bool broker_each_commit(const struct broker *broker, uint32_t *cursor, struct broker_commit_view *view_out);
+
+/* The coordinators of this shard (group/group.h), to be looked at only. */
+struct groups;
+const struct groups *broker_groups(const struct broker *broker);
 
 /* Nothing in flight: every buffer, lease, slot and watch is back (I25). */
 bool broker_is_quiet(const struct broker *broker);

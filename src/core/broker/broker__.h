@@ -284,15 +284,21 @@ struct own_log {
 };
 
 /* One coordinator log, on the shard that it hashes to. */
+/* When a log of the node's own is written anew. What lies before its start counts in its size until its segment goes. */
+struct grown {
+    uint64_t held_bytes; /* the state, when it was last written anew */
+    uint64_t from_bytes; /* the size of the log then, or less since */
+};
+
 struct coordinator {
     struct own_log log;
     uint8_t *block; /* the batch under way */
     struct group_out proposal;
     bool has_proposal; /* not yet appended */
     bool is_snapshotting;
-    int64_t snapshot_offset;       /* where the one under way began */
-    uint64_t snapshot_bytes;       /* of the one under way */
-    uint64_t bytes_after_snapshot; /* how large the log was after the last one */
+    int64_t snapshot_offset; /* where the one under way began */
+    uint64_t snapshot_bytes; /* of the one under way */
+    struct grown grown;
 };
 
 struct journal_op { /* an entry on its way; its token in journal is its pool index + 1 */
@@ -311,8 +317,6 @@ struct journal_op { /* an entry on its way; its token in journal is its pool ind
 /* All operations on a topic or the cluster, as bits of AclOperation: nothing is forbidden while there is no authorizer. */
 #define TOPIC_OPERATIONS   3576
 #define CLUSTER_OPERATIONS 8096
-
-#define METADATA_SNAPSHOT_AFTER_BYTES ((uint64_t)4 << 20)
 
 struct broker {
     struct broker_config config;
@@ -426,7 +430,7 @@ struct broker {
     struct controller_cursor snapshot_cursor;
     int64_t snapshot_offset;
     uint64_t snapshot_bytes;
-    uint64_t metadata_snapshot_bytes;
+    struct grown metadata_grown;
 };
 
 /* A loan of somebody's bytes that travels as void *: who borrows it knows whether it may be written to. */
@@ -645,6 +649,10 @@ enum base_rc own_log_append(struct broker *broker, const struct own_log *log, en
 /* If it can be done now: else the next snapshot does it. */
 void own_log_move_start(struct broker *broker, const struct own_log *log, enum back_op_kind kind, int64_t offset,
                         struct port_out *out);
+/* It has grown by so much since it was last written anew, and by as much as it held then. */
+bool own_log_has_grown(struct grown *grown, const struct plog_view *view, uint64_t by_bytes);
+void own_log_written_anew(const struct broker *broker, const struct own_log *log, struct grown *grown,
+                          uint64_t held_bytes);
 /* The next record of what is walked through; false: that was the last. */
 MUST_USE
 bool records_next(struct applying *applying, struct rec_record *record_out);

@@ -12,7 +12,6 @@
 
 #define AGAIN_NS              UINT64_C(500000000) /* after a write that failed */
 #define RETRY_NS              UINT64_C(10000000)
-#define SNAPSHOT_AFTER_BYTES  ((uint64_t)4 << 20)
 #define STATE_BYTES_OF_REGION 64 /* a part of the shard's memory is for texts of groups */
 
 bool is_coordinator_part(struct base_part part)
@@ -66,6 +65,8 @@ enum base_rc coordinator_create(struct broker *broker, struct base_arena *arena,
     }
     return BASE_OK;
 }
+
+const struct groups *broker_groups(const struct broker *broker) { return broker->groups; }
 
 /* ---- loading ------------------------------------------------------------------------------------------------------------ */
 
@@ -212,7 +213,7 @@ static void move_start(struct broker *broker, uint32_t number, struct port_out *
 {
     struct coordinator *coordinator = &broker->coordinators[number];
     coordinator->is_snapshotting = false;
-    coordinator->bytes_after_snapshot = coordinator->snapshot_bytes;
+    own_log_written_anew(broker, &coordinator->log, &coordinator->grown, coordinator->snapshot_bytes);
     own_log_move_start(broker, &coordinator->log, BACK_GROUP_START, coordinator->snapshot_offset, out);
 }
 
@@ -222,7 +223,7 @@ static void snapshot_if_due(struct broker *broker, uint32_t number)
     if (coordinator->is_snapshotting || broker->is_disk_failed || broker->is_draining) { return; }
     struct plog_view view;
     plog_view(broker->plog, coordinator->log.ref, &view);
-    if (view.size_bytes < 2 * coordinator->bytes_after_snapshot + SNAPSHOT_AFTER_BYTES) { return; }
+    if (!own_log_has_grown(&coordinator->grown, &view, broker->config.coordinator_grown_bytes)) { return; }
     coordinator->is_snapshotting = true;
     coordinator->snapshot_offset = view.offset_end;
     coordinator->snapshot_bytes = 0;

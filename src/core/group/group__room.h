@@ -104,6 +104,7 @@ struct group__group {
     struct base_link changed; /* of its log: by the proposal being built, or outstanding */
     bool wants_completion;
     bool has_expired;
+    bool is_sync_over; /* the time for it: who has not asked for its assignment goes, however alive */
     bool is_preparing;
     bool is_initial;  /* it was empty when this round of joining began */
     bool is_extended; /* a member came during the initial delay */
@@ -216,6 +217,7 @@ struct groups {
     uint64_t retry_ns;
     uint64_t sweep_ns;
     uint64_t proposals;
+    uint64_t applied;
     bool is_draining;
     struct base_prng dice;
     uint8_t *scratch;
