@@ -239,6 +239,24 @@ static void levels_are_by_room(void **state)
     assert_int_equal(settings.broker.levels[0], PORT_WARN);
 }
 
+static void fetches_and_their_sessions_have_limits(void **state)
+{
+    (void)state;
+    expect_good("");
+    assert_int_equal(settings.broker.fetch_bytes_max, 57671680);
+    assert_int_equal(settings.broker.session_slots_max, 1000);
+    assert_int_equal(settings.broker.session_eviction_ms, 120000);
+    assert_int_equal(settings.broker.session_bytes_max, 0);
+    expect_good("fetch.max.bytes=1024\nmax.incremental.fetch.session.cache.slots=0\n"
+                "weir.fetch.session.eviction.ms=5\nweir.fetch.session.bytes.max=65536\n");
+    assert_int_equal(settings.broker.fetch_bytes_max, 1024);
+    assert_int_equal(settings.broker.session_slots_max, 0);
+    assert_int_equal(settings.broker.session_eviction_ms, 5);
+    assert_int_equal(settings.broker.session_bytes_max, 65536);
+    expect_bad("fetch.max.bytes=1023\n", "fetch.max.bytes");
+    expect_bad("max.incremental.fetch.session.cache.slots=-1\n", "max.incremental.fetch.session.cache.slots");
+}
+
 static void connections_may_stay_idle_for_ever(void **state)
 {
     (void)state;
@@ -263,6 +281,7 @@ int main(void)
         cmocka_unit_test(a_name_without_a_meaning_is_warned_of_once),
         cmocka_unit_test(listeners_are_read_and_advertised),
         cmocka_unit_test(levels_are_by_room),
+        cmocka_unit_test(fetches_and_their_sessions_have_limits),
         cmocka_unit_test(connections_may_stay_idle_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
