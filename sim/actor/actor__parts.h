@@ -37,6 +37,10 @@ struct odd {
     int32_t epoch;
     bool is_by_name;
     bool is_opening; /* the fetch under way is a full one */
+    bool has_place;  /* where it was told last that a partition ends */
+    struct base_uuid topic;
+    int32_t partition;
+    int64_t end;
 };
 
 struct crowd;
