@@ -62,7 +62,7 @@ static void draw_rows(struct actor *actor, struct rows *rows, struct kafka_fetch
         struct kafka_fetch_request_fetch_partition *partition = &rows->partitions[request->topics_count];
         kafka_fetch_request_fetch_topic_init(topic);
         kafka_fetch_request_fetch_partition_init(partition);
-        bool is_end = actor__below(actor, 3) == 0 && i == 0 && actor->odd.has_place;
+        bool is_end = actor__below(actor, 3) > 0 && i == 0 && actor->odd.has_place;
         if (is_end) { draw_end(actor, topic, partition); }
         if (!is_end && !draw_topic(actor, &topic->topic, &topic->topic_id, &partition->partition)) { continue; }
         topic->partitions = partition;
@@ -172,18 +172,27 @@ void actor__be_odd(struct actor *actor)
     actor__pause(actor);
 }
 
-void actor__odd_answered(struct actor *actor, const struct client_result *result)
+/* Of one partition, as long as the session lasts. */
+static void note_end(struct odd *odd, const struct kafka_fetch_response *answer)
 {
-    struct odd *odd = &actor->odd;
-    const struct kafka_fetch_response *answer = result->answer;
-    for (int32_t t = 0; answer != NULL && t < answer->responses_count; t++) {
+    for (int32_t t = 0; t < answer->responses_count; t++) {
         const struct kafka_fetch_response_partition_data *data = answer->responses[t].partitions;
         if (answer->responses[t].partitions_count == 0 || data[0].error_code != 0) { continue; }
+        bool is_it = base_uuid_compare(odd->topic, answer->responses[t].topic_id) == 0 &&
+                     odd->partition == data[0].partition_index;
+        if (!is_it && odd->has_place && !odd->is_opening) { continue; }
         odd->has_place = true;
         odd->topic = answer->responses[t].topic_id;
         odd->partition = data[0].partition_index;
         odd->end = data[0].high_watermark;
     }
+}
+
+void actor__odd_answered(struct actor *actor, const struct client_result *result)
+{
+    struct odd *odd = &actor->odd;
+    const struct kafka_fetch_response *answer = result->answer;
+    if (answer != NULL) { note_end(odd, answer); }
     if (!odd->is_opening || actor->outstanding > 0) { return; }
     odd->is_opening = false;
     odd->session = answer == NULL || answer->error_code != 0 ? 0 : answer->session_id;
