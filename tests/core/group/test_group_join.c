@@ -374,6 +374,32 @@ static void a_static_member_that_is_away_stays_until_its_session_ends(void **sta
     assert_int_equal(joined(again)->generation_id, 2);
 }
 
+static void a_group_whose_static_members_are_all_away_waits_and_writes_nothing(void **state)
+{
+    (void)state;
+    open_desk();
+    struct who who = {.session_ms = 300000, .rebalance_ms = 1};
+    uint32_t tokens[2];
+    who.instance = "i0";
+    tokens[0] = join(who);
+    who.instance = "i1";
+    tokens[1] = join(who);
+    pass_ms(100); /* the initial delay, and no more: who does not sync in a millisecond goes */
+    const char *other = text_of(joined(tokens[1])->member_id);
+    (void)sync((struct who){.member = text_of(joined(tokens[0])->member_id), .instance = "i0", .generation = 1}, NULL);
+    (void)sync((struct who){.member = other, .instance = "i1", .generation = 1}, NULL);
+    assert_int_equal(leave_error(leave(3, "", "i0")), KAFKA_ERROR_NONE); /* now all join anew, but i1 does not come */
+    pass_ms(1000);
+    uint32_t before = desk.proposals;
+    pass_ms(100000);
+    assert_int_equal(desk.proposals, before);
+    who.member = other;
+    uint32_t again = join(who);
+    pass_ms(1000);
+    assert_int_equal(joined(again)->generation_id, 2);
+    assert_int_equal(joined(again)->members_count, 1);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, given_desk, expect_the_log_says_all)
@@ -399,6 +425,7 @@ int main(void)
         TEST(a_static_member_that_would_change_the_protocol_makes_a_rebalance),
         TEST(a_static_member_that_comes_back_before_the_assignment_makes_a_rebalance),
         TEST(a_static_member_that_is_away_stays_until_its_session_ends),
+        TEST(a_group_whose_static_members_are_all_away_waits_and_writes_nothing),
     };
 #undef TEST
     return cmocka_run_group_tests(tests, NULL, NULL);
