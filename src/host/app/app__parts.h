@@ -57,6 +57,10 @@ void app_log_line(const struct app_log *log, uint32_t shard, int64_t wall_ms, en
 void app_log_own(const struct app_log *log, enum port_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 int64_t app_wall_ms(void);
+/* Whether a line is to be written, or has come too often this second (log_limit.c). *left_out: how many like it were not written since
+ * the last that was. From any thread. */
+MUST_USE
+bool app_log_may(struct base_slice room, struct base_slice text, int64_t wall_ms, uint64_t *left_out);
 
 /* ---- the data directory (data_dir.c) ---- */
 

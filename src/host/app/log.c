@@ -93,6 +93,8 @@ void app_log_line(const struct app_log *log, uint32_t shard, int64_t wall_ms, en
                   struct base_slice room, struct base_slice text)
 {
     if (level < least_level(log, room)) { return; }
+    uint64_t left_out = 0;
+    if (level != PORT_FATAL && !app_log_may(room, text, wall_ms, &left_out)) { return; }
     char bytes[LINE_BYTES];
     struct base_text line;
     base_text_init(&line, bytes, sizeof bytes - 4); /* room for the end, however long the text is */
@@ -105,6 +107,10 @@ void app_log_line(const struct app_log *log, uint32_t shard, int64_t wall_ms, en
         add_json_words(&line, room);
         base_text_add(&line, "\",\"shard\":");
         base_text_add_i64(&line, shard);
+        if (left_out > 0) {
+            base_text_add(&line, ",\"left_out\":");
+            base_text_add_i64(&line, (int64_t)left_out);
+        }
         base_text_add(&line, ",\"message\":\"");
         struct base_text message; /* cut by itself, so that the line stays JSON */
         base_text_init(&message, bytes + line.used_bytes, sizeof bytes - 8 - line.used_bytes);
@@ -120,7 +126,12 @@ void app_log_line(const struct app_log *log, uint32_t shard, int64_t wall_ms, en
         base_text_add(&line, " ");
         base_text_add_slice(&line, room);
         base_text_add(&line, " ");
-        add_plain_words(&line, text);
+        add_plain_words(&line, base_slice_of(text.at, base_min_size(text.size_bytes, sizeof bytes - 256)));
+        if (left_out > 0) {
+            base_text_add(&line, " (");
+            base_text_add_i64(&line, (int64_t)left_out);
+            base_text_add(&line, " more like it were left out)");
+        }
     }
     bytes[line.used_bytes] = '\n';
     ssize_t written = write(STDERR_FILENO, bytes, line.used_bytes + 1);
