@@ -86,6 +86,9 @@ struct broker_config {
     int32_t group_session_min_ms;      /* group.min.session.timeout.ms */
     int32_t group_session_max_ms;      /* group.max.session.timeout.ms */
     int32_t group_size_max;            /* group.max.size */
+    uint32_t groups_max;               /* of a shard: weir.groups.max; 0: by the region */
+    uint32_t group_members_max;        /* weir.group.members.max */
+    uint32_t group_offsets_max;        /* weir.group.offsets.max */
     int32_t offset_metadata_max;       /* offset.metadata.max.bytes */
     int32_t offsets_retention_minutes; /* offsets.retention.minutes */
     uint64_t offsets_check_ms;         /* offsets.retention.check.interval.ms */

@@ -397,6 +397,8 @@ struct broker {
     uint8_t *coordinator_block; /* of the one that is loaded: what was read */
     struct applying coordinator_walk;
     uint64_t coordinator_retry_ns;
+    uint64_t group_refused[GROUP_LIMITS]; /* what has been said of it */
+    uint64_t group_told_ns[GROUP_LIMITS]; /* not again before */
 
     /* shard 0 */
     uint32_t answers_due; /* of the shards, in the step of start or stop that is under way */

@@ -699,6 +699,7 @@ void group_view(const struct groups *groups, struct group_view *view_out)
                                     .proposals = groups->proposals,
                                     .applied = groups->applied,
                                     .state_used_bytes = groups->bytes.used_bytes};
+    memcpy(view_out->refused, groups->starved, sizeof view_out->refused);
 }
 
 bool group_offset(const struct groups *groups, struct base_slice group_id, struct base_part part, int64_t *offset_out)

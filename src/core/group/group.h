@@ -149,6 +149,8 @@ uint64_t group_next_alarm_ns(const struct groups *groups);
 bool group_is_quiet(const struct groups *groups); /* no request, no proposal, no answer */
 bool group_is_sound(const struct groups *groups); /* every invariant that can be seen from memory */
 
+enum group_limit { GROUP_LIMIT_GROUPS = 0, GROUP_LIMIT_MEMBERS, GROUP_LIMIT_OFFSETS, GROUP_LIMIT_BYTES };
+#define GROUP_LIMITS 4
 struct group_view {
     uint32_t groups;
     uint32_t members; /* committed */
@@ -157,6 +159,7 @@ struct group_view {
     uint64_t proposals;
     uint64_t applied; /* records, in recovery and in life */
     size_t state_used_bytes;
+    uint64_t refused[GROUP_LIMITS]; /* how often something found no room, by enum group_limit */
 };
 void group_view(const struct groups *groups, struct group_view *view_out);
 /* A committed offset; false: none. For checkers and tests. */
