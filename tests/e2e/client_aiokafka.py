@@ -10,7 +10,7 @@ import client_words
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import BrokerResponseError, for_code
+from aiokafka.errors import BrokerResponseError, KafkaConnectionError, for_code
 
 PATIENCE_S = 50
 
@@ -101,9 +101,16 @@ class Client:
 
     def _with_consumer(self, call):
         async def do():
-            consumer = AIOKafkaConsumer(bootstrap_servers=self.bootstrap, enable_auto_commit=False, auto_offset_reset="none",
-                                        retry_backoff_ms=50)
-            await consumer.start()
+            consumer = None
+            while consumer is None:
+                consumer = AIOKafkaConsumer(bootstrap_servers=self.bootstrap, enable_auto_commit=False, auto_offset_reset="none",
+                                            retry_backoff_ms=50)
+                try:
+                    await consumer.start()
+                except KafkaConnectionError:  # a client of this kind does not start while its broker is away
+                    await consumer.stop()
+                    consumer = None
+                    await asyncio.sleep(0.1)
             try:
                 return await call(consumer)
             finally:
@@ -134,7 +141,7 @@ class Client:
     async def _producer(self, codec):
         if codec not in self._producers:
             producer = AIOKafkaProducer(bootstrap_servers=self.bootstrap, compression_type=None if codec == "none" else codec,
-                                        enable_idempotence=True, linger_ms=20, retry_backoff_ms=50)
+                                        enable_idempotence=True, linger_ms=20, retry_backoff_ms=50, metadata_max_age_ms=1000)
             await producer.start()
             self._producers[codec] = producer
         return self._producers[codec]

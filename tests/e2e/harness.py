@@ -260,6 +260,10 @@ class ClientError(Exception):
         self.message = message
 
 
+class NoSuchCall(Exception):
+    """What was asked of a client is not in it."""
+
+
 class Record:
     """partition, offset, timestamp, key, value (bytes or None), headers: a list of (name, bytes or None)."""
 
@@ -385,6 +389,8 @@ class HelperClient:
             if line == "ok":
                 return out
             fields = line.split("\t")
+            if fields[:2] == ["error", "NO_SUCH_CALL"]:
+                raise NoSuchCall(f"{self.name}: {words[0]}")
             if fields[0] == "error":
                 raise ClientError(self.name, fields[1], fields[2] if len(fields) > 2 else "")
             out.append(fields)
@@ -414,9 +420,39 @@ class HelperClient:
             equal(int(partition), record.partition, f"{self.name}: partition in the report")
             record.offset = int(offset)
 
-    def consume(self, topic, ends):
-        """From the beginning by assignment, up to {partition: end offset}."""
-        rows = self.ask(["consume", topic, ",".join(f"{p}:{end}" for p, end in ends.items())])
+    def alter_configs(self, topic, configs):
+        self.ask(["alter_configs", topic, ",".join(f"{k}={v}" for k, v in configs.items())])
+
+    def replace_configs(self, topic, configs):
+        self.ask(["replace_configs", topic, ",".join(f"{k}={v}" for k, v in configs.items())])
+
+    def add_partitions(self, topic, count):
+        self.ask(["add_partitions", topic, count])
+
+    def list_offsets(self, topic, when):
+        return {int(row[0]): int(row[1]) for row in self.ask(["list_offsets", topic, when])}
+
+    def delete_records(self, topic, before):
+        self.ask(["delete_records", topic, ",".join(f"{p}:{offset}" for p, offset in before.items())])
+
+    def groups(self):
+        return [row[0] for row in self.ask(["groups"])]
+
+    def group(self, name):
+        """Its state, and rows of member, instance, client, host."""
+        rows = self.ask(["group", name])
+        equal(int(rows[0][1]), len(rows) - 1, f"{self.name}: members of {name}")
+        return rows[0][0], rows[1:]
+
+    def committed(self, group, topic):
+        return {int(row[0]): int(row[1]) for row in self.ask(["committed", group, topic])}
+
+    def delete_group(self, name):
+        self.ask(["delete_group", name])
+
+    def consume(self, topic, ends, where="beginning"):
+        """By assignment, up to {partition: end offset}; where: beginning, offset:N, time:MS."""
+        rows = self.ask(["consume", topic, ",".join(f"{p}:{end}" for p, end in ends.items()), where])
         out = []
         for partition, offset, timestamp, key, value, headers in rows:
             pairs = [item.split(":") for item in headers.split(",") if item]
@@ -463,12 +499,26 @@ class Kcat:
                 args += ["-H", f"{name}={value.decode()}"]
             self.run(*args, stdin=b"".join(r.key + b"\t" + r.value + b"\n" for r in rows))
 
-    def consume(self, topic, ends):
+    def list_offsets(self, topic, when):
+        at = {"earliest": -2, "latest": -1}.get(when, when)
+        partitions = re.findall(r"^    partition (\d+),", self.run("-L", "-t", topic).stdout.decode(), re.M)
+        text = self.run("-Q", *(word for p in partitions for word in ("-t", f"{topic}:{p}:{at}"))).stdout.decode()
+        return {int(p): int(offset) for p, offset in re.findall(r"\[(\d+)\] offset (-?\d+)", text)}
+
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise NoSuchCall(f"kcat: {name}")
+
+    def consume(self, topic, ends, where="beginning"):
+        kind, _, number = where.partition(":")
+        start = {"beginning": "beginning", "offset": number, "time": f"s@{number}"}[kind]
         out = []
         for partition, end in ends.items():
             if end == 0:
                 continue
-            data = self.run("-C", "-q", "-t", topic, "-p", str(partition), "-o", "beginning", "-c", str(end), "-f",
+            count = [] if kind == "time" else ["-c", str(end - (int(number) if kind == "offset" else 0))]
+            data = self.run("-C", "-q", "-t", topic, "-p", str(partition), "-o", start, *(count or ["-e"]), "-f",
                             "%o %T %K %S\n%k%s%h\n", "-X", "check.crcs=true").stdout
             at = 0
             while at < len(data):

@@ -49,15 +49,11 @@ def main(bootstrap, group, topic, strategy, instance=""):
         except KafkaError as error:  # a client of this kind does not start while its broker is away
             say("failed " + type(error).__name__)
             time.sleep(0.1)
+    consumer.partitions_for_topic(topic)  # or it joins, hears of the topic meanwhile, and joins again
     consumer.subscribe([topic], listener=Listener())
     while not ends.is_set():
         # Where a shorter time ends just as it was given its partitions, it takes itself for a member and never becomes one.
-        try:
-            batches = consumer.poll(timeout_ms=1000)
-        except KafkaError as error:
-            say("failed " + type(error).__name__)
-            time.sleep(0.1)
-            continue
+        batches = consumer.poll(timeout_ms=1000)
         for batch in batches.values():
             for record in batch:
                 say(f"record {record.partition} {record.offset}")

@@ -175,7 +175,7 @@ class Client {
   // Kept, so that what it knows of topics and of its sequences outlives them and the broker.
   async producer(codec) {
     if (!this.producers[codec]) {
-      const producer = this.kafka.producer({ idempotent: true, maxInFlightRequests: 1, allowAutoTopicCreation: false });
+      const producer = this.kafka.producer({ idempotent: true, maxInFlightRequests: 1, allowAutoTopicCreation: false, metadataMaxAge: 1000 });
       await producer.connect();
       this.producers[codec] = producer;
     }

@@ -270,7 +270,8 @@ func (c *client) producer(codec string) (*kgo.Client, error) {
 		return nil, &words.Failed{Name: "NO_SUCH_CODEC", Message: codec}
 	}
 	producer, err := kgo.NewClient(kgo.SeedBrokers(c.bootstrap), kgo.ProducerBatchCompression(compression),
-		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(20*time.Millisecond))
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(20*time.Millisecond),
+		kgo.MetadataMaxAge(time.Second), kgo.MetadataMinAge(200*time.Millisecond))
 	if err == nil {
 		c.producers[codec] = producer
 	}
@@ -293,6 +294,9 @@ func (c *client) produce(args []string, records []words.Record) ([]words.Row, er
 	ctx, cancel := in()
 	defer cancel()
 	if err := producer.ProduceSync(ctx, out...).FirstErr(); err != nil {
+		if errors.Is(err, kerr.UnknownTopicID) {
+			producer.PurgeTopicsFromProducing(args[0]) // it takes up a topic that was made again only when it is told to forget the old one
+		}
 		return nil, err
 	}
 	rows := make([]words.Row, 0, len(out))

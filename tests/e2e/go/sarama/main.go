@@ -187,7 +187,9 @@ func (c *client) listOffsets(args []string, _ []words.Record) ([]words.Row, erro
 	listed, err := c.admin.ListOffsets(map[string]map[int32]int64{args[0]: asked}, nil)
 	var rows []words.Row
 	for partition, result := range listed[args[0]] {
-		err = errors.Join(err, result.Err)
+		if result.Err != sarama.ErrNoError {
+			err = errors.Join(err, result.Err)
+		}
 		rows = append(rows, words.Row{partition, result.Offset})
 	}
 	return words.Sorted(rows), err
@@ -261,6 +263,7 @@ func (c *client) producer(codec string) (sarama.SyncProducer, error) {
 	if err := config.Producer.Compression.UnmarshalText([]byte(codec)); err != nil {
 		return nil, &words.Failed{Name: "NO_SUCH_CODEC", Message: codec}
 	}
+	config.Metadata.RefreshFrequency = time.Second
 	config.Producer.Idempotent = true
 	config.Producer.RequiredAcks = sarama.WaitForAll
 	config.Producer.Return.Successes = true

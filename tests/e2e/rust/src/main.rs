@@ -234,6 +234,7 @@ impl Client {
                 .set("compression.type", codec)
                 .set("enable.idempotence", "true")
                 .set("linger.ms", "20")
+                .set("topic.metadata.refresh.interval.ms", "1000")
                 .set("message.timeout.ms", "50000")
                 .create_with_context(Reports(Mutex::new(HashMap::new())))?;
             self.producers.insert(codec.to_string(), producer);
