@@ -8,6 +8,7 @@
 #include "base/base.h"
 #include "wire/kafka/kafka.h"
 
+struct kafka_fetch_response;
 struct kafka_join_group_response;
 struct kafka_offset_commit_request;
 struct kafka_offset_commit_response;
@@ -17,6 +18,7 @@ struct kafka_offset_fetch_response;
 #define STREAM_IDS_MAX           8
 #define STREAM_GROUPS            3
 #define STREAM_MEMBERS_MAX       8
+#define STREAM_SESSIONS_MAX      4
 #define STREAM_NONE              UINT32_MAX
 
 /* The rest of the script. Past its end everything is 0. */
@@ -41,13 +43,22 @@ struct stream_member {
     int32_t generation; /* -1: not joined yet */
 };
 
+/* A fetch session (KIP-227) that an answer named, and the epoch that goes on with it. */
+struct stream_session {
+    int32_t id;
+    int32_t epoch;
+};
+
 /* What a script's requests may speak of, so that they mean something to the broker. */
 struct stream_known {
     struct stream_ids topics;
     bool has_groups; /* most requests are about groups */
     struct stream_member members[STREAM_MEMBERS_MAX];
     uint32_t members_count; /* ever: the newest take the places of the oldest */
+    struct stream_session sessions[STREAM_SESSIONS_MAX];
+    uint32_t sessions_count; /* ever */
 };
+void stream_fetched(struct stream_known *known, const struct kafka_fetch_response *answer);
 const char *stream_group(uint32_t index);
 uint32_t stream_group_index(struct kafka_text id); /* STREAM_NONE: another */
 void stream_joined(struct stream_known *known, uint32_t group, const struct kafka_join_group_response *answer);

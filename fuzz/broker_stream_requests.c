@@ -225,13 +225,57 @@ static bool fill_produce(struct stream_input *input, const struct stream_ids *id
     return true;
 }
 
-static bool fill_fetch(struct stream_input *input, const struct stream_ids *ids, struct base_arena *arena,
+void stream_fetched(struct stream_known *known, const struct kafka_fetch_response *answer)
+{
+    if (answer->session_id == 0) { return; }
+    uint32_t count = (uint32_t)base_min_u64(known->sessions_count, STREAM_SESSIONS_MAX);
+    for (uint32_t i = 0; i < count; i++) {
+        struct stream_session *session = &known->sessions[i];
+        if (session->id != answer->session_id) { continue; }
+        if (answer->error_code == KAFKA_ERROR_NONE) { session->epoch += 1; }
+        return;
+    }
+    known->sessions[known->sessions_count % STREAM_SESSIONS_MAX] = (struct stream_session){answer->session_id, 1};
+    known->sessions_count += 1;
+}
+
+/* The request goes on with a session that an answer named, as a rule in its turn; and forgets a topic of it now and then. */
+static bool fill_session(struct stream_input *input, const struct stream_known *known, struct base_arena *arena,
+                         struct kafka_fetch_request *request)
+{
+    static int32_t partitions[] = {0, 1};
+    uint32_t how = stream_take(input, 1);
+    if (how >= 200) { return true; }
+    uint32_t count = (uint32_t)base_min_u64(known->sessions_count, STREAM_SESSIONS_MAX);
+    const struct stream_session *session = &known->sessions[how % count];
+    request->session_id = session->id;
+    request->session_epoch = how % 16 == 15 ? stream_odd_i32(input) : session->epoch;
+    if (how % 8 != 7) { return true; }
+    request->forgotten_topics_data_count = stream_count(input);
+    request->forgotten_topics_data =
+        kafka_fetch_request_forgotten_topic_take(arena, request->forgotten_topics_data_count);
+    if (request->forgotten_topics_data == NULL) { return false; }
+    for (int32_t i = 0; i < request->forgotten_topics_data_count; i++) {
+        request->forgotten_topics_data[i].topic = stream_topic(input);
+        request->forgotten_topics_data[i].topic_id = stream_id(input, &known->topics);
+        request->forgotten_topics_data[i].partitions = partitions;
+        request->forgotten_topics_data[i].partitions_count = 1 + i % 2;
+    }
+    return true;
+}
+
+static bool fill_fetch(struct stream_input *input, const struct stream_known *known, struct base_arena *arena,
                        struct kafka_fetch_request *request)
 {
+    const struct stream_ids *ids = &known->topics;
+    if (known->sessions_count > 0 && !fill_session(input, known, arena, request)) { return false; }
     request->max_wait_ms = stream_odd_i32(input);
     request->min_bytes = stream_odd_i32(input);
     uint32_t shape = stream_take(input, 1);
     request->max_bytes = shape < 128 ? 1 << 20 : stream_odd_i32(input);
+    if (shape >= 192 && shape < 224 && request->session_id == 0) {
+        request->session_epoch = 0;
+    } /* asks for a session */
     if (shape >= 224) {
         request->isolation_level = (int8_t)stream_odd(input);
         request->session_id = stream_odd_i32(input);
@@ -616,7 +660,7 @@ static bool fill(struct stream_input *input, const struct stream_known *known, s
     const struct stream_ids *ids = &known->topics;
     switch (api_key) {
     case KAFKA_API_PRODUCE: return fill_produce(input, ids, arena, value);
-    case KAFKA_API_FETCH: return fill_fetch(input, ids, arena, value);
+    case KAFKA_API_FETCH: return fill_fetch(input, known, arena, value);
     case KAFKA_API_LIST_OFFSETS: return fill_list_offsets(input, arena, value);
     case KAFKA_API_METADATA: return fill_metadata(input, ids, arena, value);
     case KAFKA_API_CREATE_TOPICS: return fill_create_topics(input, arena, value);

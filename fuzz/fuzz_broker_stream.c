@@ -216,6 +216,7 @@ static void tell_answer(const struct waiting *waiting, enum kafka_message messag
 /* What the rest of the run is to know of an answer. */
 static void note_answer(const struct waiting *waiting, const void *answer)
 {
+    if (waiting->api_key == KAFKA_API_FETCH) { stream_fetched(&stream.known, answer); }
     if (waiting->api_key == KAFKA_API_JOIN_GROUP) { stream_joined(&stream.known, waiting->group, answer); }
     if (waiting->api_key == KAFKA_API_OFFSET_COMMIT) { stream_offsets_answered(waiting->commit, answer); }
     if (waiting->api_key == KAFKA_API_OFFSET_FETCH && stream.is_judging) {

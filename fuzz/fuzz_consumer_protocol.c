@@ -58,7 +58,7 @@ static struct member members[MEMBERS_MAX];
 static _Alignas(16) uint8_t groups_memory[2][GROUPS_BYTES];
 static _Alignas(4096) uint8_t pages_memory[PAGES_BYTES];
 static _Alignas(16) uint8_t image_memory[(size_t)256 << 10];
-static _Alignas(16) uint8_t arena_memory[ARENA_BYTES];
+static _Alignas(16) uint8_t arena_memory[4][ARENA_BYTES];
 static uint8_t log_bytes[LOG_BYTES];
 static struct base_slice records[RECORDS_MAX];
 
@@ -67,8 +67,8 @@ static struct {
     struct metadata *image;
     struct base_pages *pages;
     struct groups *groups;
-    struct base_arena arena;
-    uint32_t count; /* of members */
+    struct base_arena arenas[4]; /* by token */
+    uint32_t count;              /* of members */
     uint32_t records_count;
     size_t log_used;
     uint64_t now_ns;
@@ -317,6 +317,7 @@ static uint32_t ask(enum group_kind kind, int16_t version, const void *request)
     it.tokens += 1;
     if (it.answers[token].block != NULL) { base_pages_give(it.pages, it.answers[token].block); }
     it.answers[token] = (struct group_out){.kind = GROUP_OUT_NOTHING};
+    base_arena_init(&it.arenas[token], arena_memory[token], ARENA_BYTES);
     struct group_request asked = {.token = token,
                                   .kind = kind,
                                   .version = version,
@@ -324,7 +325,7 @@ static uint32_t ask(enum group_kind kind, int16_t version, const void *request)
                                   .request = request,
                                   .client_id = base_slice_text("c"),
                                   .client_host = base_slice_text("/h"),
-                                  .arena = &it.arena};
+                                  .arena = &it.arenas[token]};
     CHECK(group_submit(it.groups, &asked) == BASE_OK);
     run();
     return token;
@@ -342,7 +343,6 @@ static void give_answers(void)
         if (it.answers[i].block != NULL) { base_pages_give(it.pages, it.answers[i].block); }
         it.answers[i].block = NULL;
     }
-    base_arena_init(&it.arena, arena_memory, ARENA_BYTES);
 }
 
 static struct kafka_text id_of(const struct member *member) { return kafka_text_of(member->id, member->id_bytes); }

@@ -182,6 +182,7 @@ static void add(struct totals *totals, const struct run_result *result, uint64_t
     for (int i = 0; i < CHECK_APIS; i++) { totals->sum.answers[i] += result->answers[i]; }
     for (int i = 0; i < RUN_BRANCH_COUNT; i++) { totals->sum.branches[i] += result->branches[i]; }
     for (int i = 0; i < RUN_STATE_COUNT; i++) { totals->sum.reached[i] += result->reached[i]; }
+    for (int i = 0; i < CHECK_GROUPS_HIT_COUNT; i++) { totals->sum.groups[i] += result->groups[i]; }
     for (uint32_t i = 0; i < WORLD_BEFORE_COUNT; i++) {
         totals->sum.asked_of[i] += result->asked_of[i];
         totals->sum.crashes_before[i] += result->crashes_before[i];
@@ -272,6 +273,9 @@ static void print_tables(const struct range_config *range, struct totals *totals
     }
     for (int i = 0; i < RUN_BRANCH_COUNT; i++) {
         print_row(range->is_json, "recovery", run_branch_name((enum run_branch)i), totals->sum.branches[i]);
+    }
+    for (int i = 0; i < CHECK_GROUPS_HIT_COUNT; i++) {
+        print_row(range->is_json, "group", check_groups_hit_name((enum check_groups_hit)i), totals->sum.groups[i]);
     }
     for (int i = 0; i < RUN_STATE_COUNT; i++) {
         print_row(range->is_json, "crash in", run_state_name((enum run_state)i), totals->sum.reached[i]);

@@ -78,6 +78,8 @@ static const char *const branch_names[RUN_BRANCH_COUNT] = {
     "log_segment_gone",
     "log_waited_checkpoint",
     "damage_told",
+    "groups",
+    "group_log_anew",
 };
 void run__leave(struct run *run)
 {
@@ -197,6 +199,14 @@ static bool actors_are_quiet(struct run *run)
     return true;
 }
 
+static bool crowds_are_quiet(struct run *run)
+{
+    for (uint32_t i = 0; i < run->actor_count; i++) {
+        if (run->specs[i].role == ACTOR_CROWD && !view_actor(run, i).is_quiet) { return false; }
+    }
+    return true;
+}
+
 static bool broker_serves(struct run *run)
 {
     if (world_node_state(run->world, run->cast.broker) == WORLD_STOPPED) {
@@ -274,6 +284,7 @@ static bool drain(struct run *run)
     run->node.refuse_ppm = 0;
     run->prompt_ns = world_now(run->world) + 2 * run->slow_max_ns; /* what stands still now goes on before that */
     tell_actors(run, ACTOR_DRAIN);
+    run__groups_calm(run);
     note(run, "calm");
     restart_failed(run);
     if (!run_until(run, broker_serves, START_MAX_NS)) {
@@ -313,6 +324,10 @@ static bool close_actors(struct run *run)
     (void)world_run(run->world, world_now(run->world) + 100 * WORLD_MS); /* until all were told */
     if (!run_until(run, actors_are_quiet, QUIET_MAX_NS)) {
         run__fail(run, "I21", "the clients' connections do not end");
+        return false;
+    }
+    if (!run_until(run, run__groups_are_empty, run__groups_empty_ns(run))) {
+        run__fail(run, "I13", "groups whose members are all gone do not become empty");
         return false;
     }
     if (!run_until(run, broker_is_still, QUIET_MAX_NS)) {
@@ -374,8 +389,17 @@ static bool verify(struct run *run)
     note(run, "final");
     world_restart(run->world, run->actor_nodes[run->verifier]);
     come_to(run, RUN_AT_VERIFY);
-    if (run_until(run, verifier_is_finished, VERIFY_MAX_NS)) { return true; }
-    run__fail(run, "I21", "the final reader does not get to the end of everything");
+    if (!run_until(run, verifier_is_finished, VERIFY_MAX_NS)) {
+        run__fail(run, "I21", "the final reader does not get to the end of everything");
+        return false;
+    }
+    if (run->groups == NULL || run->is_rotten) { return true; } /* a coordinator whose log has rotted is gone */
+    tell_actors(run, ACTOR_LOOK);
+    (void)world_run(run->world, world_now(run->world) + 100 * WORLD_MS); /* until all were told; is_broken looks */
+    if (run_until(run, nothing_is_outstanding, VERIFY_MAX_NS) && run_until(run, crowds_are_quiet, QUIET_MAX_NS)) {
+        return true;
+    }
+    run__fail(run, "I21", "committed offsets can't be asked for");
     return false;
 }
 
@@ -421,11 +445,15 @@ static bool idle(struct run *run)
             run__fail(run, "I21", "a parked fetch was looked at %" PRIu64 " times while nothing happened",
                       evaluated_after - evaluated_before);
         }
-        if (is_waiting && !is_checkpointing && !run__has_retention(run) && events > (uint64_t)run->shape.shards * 6) {
+        bool is_swept = run__has_retention(run) || run->groups != NULL;
+        if (is_waiting && !is_checkpointing && !is_swept && events > (uint64_t)run->shape.shards * 6) {
             run__fail(run, "I21", "%" PRIu64 " events in %d s while a fetch was parked", events,
                       (int)(IDLE_NS / WORLD_S));
         }
         uint64_t sweeps = run__has_retention(run) ? IDLE_NS / (RETENTION_CHECK_MS * WORLD_MS) : 0;
+        if (run->groups != NULL) { /* a step may look at one piece of one coordinator's log only */
+            sweeps += 8 * (IDLE_NS / ((uint64_t)run->shape.group_sweep_ms * WORLD_MS) + 1);
+        }
         if (events > (IDLE_EVENTS_MAX + 8 * sweeps) * (uint64_t)run->shape.shards +
                          (24 + 2 * sweeps) * count_partitions(run)) { /* one step may look at one log only */
             run__fail(run, "I21", "%" PRIu64 " events in %d s of idleness", events, (int)(IDLE_NS / WORLD_S));
@@ -484,6 +512,7 @@ void run__begin(struct run *run, const struct world_knobs *knobs)
     run->node.config.session_eviction_ms = (uint64_t)run->shape.session_eviction_ms;
     if (run__has_retention(run)) { run->node.config.retention_check_ms = RETENTION_CHECK_MS; }
     run->node.refuse_ppm = run->shape.refusals != 0 ? 600000 : 0;
+    run__groups_configure(run, knobs);
     if (knobs->clock_heal_max_ns == 0) {
         node_forget_time(&run->node);
     } else {
@@ -535,6 +564,7 @@ void run__end(struct run *run)
         result->branches[RUN_SESSION_REFUSED] = counts->session_epochs_refused;
         check_stream_destroy(run->stream);
     }
+    run__groups_end(run);
     history_free(&run->history);
 }
 

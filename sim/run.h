@@ -19,6 +19,7 @@
 
 #include <stdio.h>
 
+#include "sim/check/groups.h"
 #include "sim/check/stream.h"
 #include "sim/world/world.h"
 
@@ -96,6 +97,8 @@ enum run_branch { /* what a start or an end met: the broker's recovery */
                   RUN_LOG_SEGMENT_GONE,      /* a file was unlinked */
                   RUN_LOG_WAITED_CHECKPOINT, /* an append to a truncated log was too large for the journal */
                   RUN_DAMAGE_TOLD,           /* a start found what had rotted, and said so of a partition */
+                  RUN_GROUPS,                /* seeds with groups */
+                  RUN_GROUP_LOG_ANEW,        /* a coordinator's log was written anew */
                   RUN_BRANCH_COUNT
 };
 const char *run_branch_name(enum run_branch branch);
@@ -140,6 +143,7 @@ struct run_result {
     uint64_t reached[RUN_STATE_COUNT]; /* crashes that were tied to that state */
     uint64_t asked_of[WORLD_BEFORE_COUNT], crashes_before[WORLD_BEFORE_COUNT];
     uint64_t acks_judged;
+    uint64_t groups[CHECK_GROUPS_HIT_COUNT];
     uint64_t refused; /* takings of memory */
 };
 

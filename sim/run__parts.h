@@ -10,9 +10,10 @@
 #include "node.h"
 #include "run.h"
 #include "sim/actor/actor.h"
+#include "sim/check/groups.h"
 #include "sim/check/judge.h"
 
-#define RUN_ACTORS_MAX 16
+#define RUN_ACTORS_MAX 20
 
 struct run_shape { /* drawn from the seed; each may be set */
     int64_t shards, step_max, topics, partitions_max, producers, consumers, rudes;
@@ -21,7 +22,12 @@ struct run_shape { /* drawn from the seed; each may be set */
     int64_t state_crashes, sync_errors, full_disks, retention, refusals, region_mb, rots;
     int64_t admin_operations;
     int64_t odds, session_slots, session_eviction_ms;
-    int64_t churn; /* every topic but the first is deleted and made anew at times; 0: as drawn */
+    int64_t groups; /* of consumers; 0: none */
+    int64_t crowds, crowd_members;
+    int64_t group_s; /* for how long they go on at least */
+    int64_t group_session_ms, group_rebalance_ms, group_delay_ms, group_sweep_ms, group_grown_kb;
+    int64_t offsets_minutes; /* offsets.retention.minutes */
+    int64_t churn;           /* every topic but the first is deleted and made anew at times; 0: as drawn */
 };
 
 #define RUN_TRAPS_MAX 8
@@ -40,6 +46,9 @@ struct run {
     struct world *world;
     struct node node;
     struct check_stream *stream;
+    struct check_groups *groups; /* NULL: there are none */
+    uint64_t groups_applied[WORLD_SHARDS_MAX];
+    int64_t wall_ms[WORLD_SHARDS_MAX]; /* of the last event, by the node's clock */
     struct check_report report;
     struct history history;
     struct actor_cast cast;
@@ -93,6 +102,16 @@ void run__end(struct run *run);
 void run__judge_files(struct run *run);
 bool run__has_retention(const struct run *run); /* some topics lose their oldest records */
 void run__add_actors(struct run *run);
+/* Groups: who is in them, what the node must be told of them, what is watched. All do nothing in a run without any. */
+void run__groups_draw(struct run *run);
+void run__groups_configure(struct run *run, const struct world_knobs *knobs);
+void run__groups_add(struct run *run, void (*add)(struct run *run, const struct actor_spec *spec));
+void run__groups_booted(struct run *run);
+void run__groups_look(struct run *run, uint32_t shard, const struct broker *broker); /* after its step */
+void run__groups_calm(struct run *run);
+bool run__groups_are_empty(struct run *run); /* nobody is in any, and nothing is left of a topic that is gone */
+uint64_t run__groups_empty_ns(const struct run *run); /* within which they are, when all their members are gone */
+void run__groups_end(struct run *run);
 void run__observe(struct run *run);
 /* The broker is down: its journal rots. */
 void run__rot(struct run *run);

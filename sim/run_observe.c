@@ -52,6 +52,7 @@ static void on_event(void *context, uint32_t node, uint32_t shard, const struct 
     note_event(run, shard, event);
     note_alarm(run, shard, event);
     check_stream_event(run->stream, shard, event, payload);
+    run->wall_ms[shard] = event->wall_ms;
 }
 
 /* From its open until its close, by when it and its name are synced. */
@@ -213,6 +214,7 @@ static void on_step(void *context, uint32_t node, uint32_t shard, const struct p
     if (view.is_disk_failed && shard == 0) { run->result->branches[RUN_DISK_FAILED] = 1; }
     if (view.is_disk_failed) { run->is_disk_failed = true; }
     if (run->is_open && view.state < BROKER_CLOSING) { look_at_logs(run, broker); }
+    run__groups_look(run, shard, broker);
     if (run->is_recovered) { return; }
     for (uint32_t i = 0; i < (uint32_t)run->shape.shards; i++) {
         if (!run->is_ready[i]) { return; }
@@ -234,6 +236,7 @@ static void on_boot(void *context, uint32_t node)
         run->alarm_last_ns[i] = 0;
     }
     run->is_open = run->is_recovered = false;
+    run__groups_booted(run);
     run->result->starts += 1;
     if (run->result->starts == 1) { return; }
     struct history_op op = history_op_init(HISTORY_NOTE, "", world_now(run->world));

@@ -39,6 +39,16 @@ static const struct {
     {"odds", offsetof(struct run_shape, odds), 0, 2},
     {"session_slots", offsetof(struct run_shape, session_slots), 0, 1000},
     {"session_eviction_ms", offsetof(struct run_shape, session_eviction_ms), 0, 600000},
+    {"groups", offsetof(struct run_shape, groups), 0, 400},
+    {"crowds", offsetof(struct run_shape, crowds), 1, 4},
+    {"crowd_members", offsetof(struct run_shape, crowd_members), 1, ACTOR_MEMBERS_MAX},
+    {"group_s", offsetof(struct run_shape, group_s), 0, 3600},
+    {"group_session_ms", offsetof(struct run_shape, group_session_ms), 300, 600000},
+    {"group_rebalance_ms", offsetof(struct run_shape, group_rebalance_ms), 300, 600000},
+    {"group_delay_ms", offsetof(struct run_shape, group_delay_ms), 0, 60000},
+    {"group_sweep_ms", offsetof(struct run_shape, group_sweep_ms), 1, 600000},
+    {"group_grown_kb", offsetof(struct run_shape, group_grown_kb), 1, 65536},
+    {"offsets_minutes", offsetof(struct run_shape, offsets_minutes), 1, 1000000},
     {"churn", offsetof(struct run_shape, churn), 0, 1},
 };
 
@@ -140,6 +150,7 @@ void run__shape_draw(struct run *run, struct world_knobs *knobs)
     shape->region_mb = base_prng_chance(&run->prng, 1, 3) ? draw(run, NODE_REGION_MB_MIN, 30) : NODE_REGION_MB_MAX;
     shape->rots = base_prng_chance(&run->prng, 1, 5) ? draw(run, 1, 6) : 0;
     shape->admin_operations = 30;
+    run__groups_draw(run);
     world_knobs_swarm(knobs, config->seed);
     knobs->restart_delay_max_ns = 400 * WORLD_MS;
     if (base_prng_chance(&run->prng, 1, 6)) { knobs->handles_max = (uint32_t)draw(run, 30, 60); }
@@ -237,11 +248,23 @@ static void make_producer(struct run *run, uint32_t at, uint32_t count)
 
 static void add_node(struct run *run, uint32_t at, bool is_down)
 {
+    size_t region_bytes = run->specs[at].is_large ? 4 * ACTOR_REGION_BYTES : ACTOR_REGION_BYTES;
     run->actor_nodes[at] = world_add_node(run->world, &(struct world_node_spec){.machine = &actor_machine,
                                                                                 .context = &run->specs[at],
                                                                                 .shard_count = 1,
-                                                                                .region_bytes = ACTOR_REGION_BYTES,
+                                                                                .region_bytes = region_bytes,
                                                                                 .is_down = is_down});
+}
+
+static void add_crowd(struct run *run, const struct actor_spec *wanted)
+{
+    struct actor_spec *spec = add_actor(run, ACTOR_CROWD, 'g');
+    spec->members = wanted->members;
+    spec->first_group = wanted->first_group;
+    spec->groups = wanted->groups;
+    spec->is_large = wanted->is_large;
+    spec->has_operator = wanted->has_operator;
+    spec->has_rude = wanted->has_rude;
 }
 
 void run__add_actors(struct run *run)
@@ -262,5 +285,6 @@ void run__add_actors(struct run *run)
     }
     run->verifier = run->actor_count;
     (void)add_actor(run, ACTOR_VERIFIER, 'v'); /* as above */
+    run__groups_add(run, add_crowd);
     for (uint32_t i = 0; i < run->actor_count; i++) { add_node(run, i, i == run->verifier); }
 }

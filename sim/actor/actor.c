@@ -105,6 +105,10 @@ static void *create(void *context, const struct world_boot *boot)
     actor->next_ns = UINT64_MAX;
     actor->rude.conn = (struct port_conn){.slot = 0, .generation = 0};
     if (actor->spec->role == ACTOR_RUDE) { return actor; }
+    if (actor->spec->role == ACTOR_CROWD) {
+        actor->crowd = actor__crowd_create(actor, &arena);
+        return actor;
+    }
     actor->value = base_arena_take(&arena, actor->spec->value_bytes_max + ACTOR_VALUE_BYTES_MIN);
     CHECK(actor->value != NULL);
     size_t used = (arena.used_bytes + 4095) & ~(size_t)4095;
@@ -138,7 +142,8 @@ static void act(struct actor *actor)
     case ACTOR_ADMIN: actor__administer(actor); return;
     case ACTOR_VERIFIER: actor__verify(actor); return;
     case ACTOR_ODD: actor__be_odd(actor); return;
-    case ACTOR_RUDE: return;
+    case ACTOR_RUDE:
+    case ACTOR_CROWD: return;
     }
 }
 
@@ -159,6 +164,11 @@ static void step(void *machine, const struct port_event *event, struct port_out 
     actor->wall_ms = event->wall_ms;
     if (event->kind == PORT_EVENT_START) { actor__pause(actor); }
     if (event->kind == PORT_EVENT_MESSAGE) { take_message(actor, event->message.kind); }
+    if (actor->spec->role == ACTOR_CROWD) {
+        if (event->kind == PORT_EVENT_MESSAGE) { actor__crowd_message(actor, event->message.kind); }
+        actor__crowd_step(actor, event, out);
+        return;
+    }
     if (actor->spec->role == ACTOR_RUDE) {
         actor__rude_step(actor, event, out);
         if (actor->next_ns != UINT64_MAX) { port_alarm(out, actor->next_ns); }
@@ -180,6 +190,10 @@ const struct world_machine actor_machine = {.create = create, .step = step, .des
 void actor_view(const void *machine, struct actor_view *view_out)
 {
     const struct actor *actor = machine;
+    if (actor->spec->role == ACTOR_CROWD) {
+        actor__crowd_view(actor, view_out);
+        return;
+    }
     bool is_finished = actor->done >= actor->spec->wanted;
     if (actor->spec->role == ACTOR_VERIFIER) { is_finished = actor->stage == UINT32_MAX; }
     bool is_quiet =

@@ -1,6 +1,7 @@
-/* actor.h: who loads the broker in a simulated run: producers, consumers, an admin, rude clients, a final reader; and one that is odd about fetch sessions.
+/* actor.h: who loads the broker in a simulated run: producers, consumers, an admin, rude clients, members of groups, a final
+ * reader; and one that is odd about fetch sessions.
  *
- * Room    sim/actor. Machines for sim/world, each a node of its own without disks, built on core/client (rude ones speak raw bytes).
+ * Room    sim/actor. Machines for sim/world, each a node of its own without disks, built on core/client (rude ones and crowds speak raw bytes).
  * Owns    nothing but its region. The cast, shared by all actors of a run, is the harness's: the topics that there are meant to
  *         be, and the history that every actor writes to.
  *
@@ -21,6 +22,7 @@
 #define ACTOR_TOPICS_MAX     12
 #define ACTOR_PARTITIONS_MAX 6
 #define ACTOR_REGION_BYTES   ((size_t)8 << 20)
+#define ACTOR_MEMBERS_MAX    160 /* of a crowd; of those that are large, whose region is twice as large, too */
 
 struct actor_topic {
     char name[24];
@@ -39,11 +41,29 @@ static inline bool actor_topic_is_trimmed(const struct actor_topic *topic) /* it
     return topic->retention_bytes > 0 || topic->retention_ms > 0;
 }
 
+/* What groups read; they have topics of their own, in which nothing is written. Whoever is in a crowd knows what is known here. */
+#define ACTOR_GROUP_TOPICS_MAX     3
+#define ACTOR_GROUP_PARTITIONS_MAX 12
+struct actor_group_topic {
+    char name[8];
+    int32_t partition_count; /* as last heard of; 0: it is not there */
+    struct base_uuid id;
+};
+struct actor_groups {
+    struct actor_group_topic topics[ACTOR_GROUP_TOPICS_MAX];
+    uint32_t topic_count;
+    uint32_t group_count; /* g0, g1, ... */
+    int64_t tags;         /* given to commits */
+    int32_t session_max_ms, rebalance_max_ms;
+    bool has_short_lives; /* some commits say that they expire soon */
+};
+
 struct actor_cast {
     struct world *world;
     struct history *history;
     struct actor_topic topics[ACTOR_TOPICS_MAX];
     uint32_t topic_count;
+    struct actor_groups groups;
     uint32_t sessions;     /* drawn by readers */
     uint64_t acknowledged; /* records, acks=all */
     uint32_t broker;       /* its node */
@@ -54,7 +74,7 @@ struct actor_cast {
     bool (*is_excused)(void *context, const char *topic, int32_t partition);
 };
 
-enum actor_role { ACTOR_PRODUCER = 0, ACTOR_CONSUMER, ACTOR_ADMIN, ACTOR_RUDE, ACTOR_VERIFIER, ACTOR_ODD };
+enum actor_role { ACTOR_PRODUCER = 0, ACTOR_CONSUMER, ACTOR_ADMIN, ACTOR_RUDE, ACTOR_VERIFIER, ACTOR_ODD, ACTOR_CROWD };
 
 struct actor_spec {
     struct actor_cast *cast;
@@ -69,12 +89,20 @@ struct actor_spec {
     enum codec_kind compression;
     uint64_t linger_ms;
     bool is_by_name; /* resolves the broker's name */
+    /* a crowd: members of groups, each with a connection of its own */
+    uint32_t members;
+    uint32_t first_group; /* its members go round these */
+    uint32_t groups;
+    bool is_large;     /* answers with a hundred members are taken */
+    bool has_operator; /* its first member makes topics, deletes groups and offsets, looks on */
+    bool has_rude;     /* its last one asks for what it may not */
 };
 
 enum actor_message {
     ACTOR_DRAIN = 1, /* begin nothing new */
     ACTOR_PROBE,     /* one more operation, which must succeed */
     ACTOR_CLOSE,     /* drop all connections */
+    ACTOR_LOOK,      /* a crowd, after that: ask once for every offset that is committed, and go again */
 };
 
 struct actor_view {

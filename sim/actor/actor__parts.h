@@ -37,7 +37,13 @@ struct odd {
     int32_t epoch;
     bool is_by_name;
     bool is_opening; /* the fetch under way is a full one */
+    bool has_place;  /* where it was told last that a partition ends */
+    struct base_uuid topic;
+    int32_t partition;
+    int64_t end;
 };
+
+struct crowd;
 
 struct actor {
     struct actor_spec *spec;
@@ -58,6 +64,7 @@ struct actor {
     uint8_t *value;
     struct rude rude;
     struct odd odd;
+    struct crowd *crowd; /* NULL: none */
 };
 
 #define ACTOR_KEY_BYTES_MAX 24
@@ -86,6 +93,11 @@ bool actor__verify_answered(struct actor *actor, const struct history_op *op); /
 
 void actor__be_odd(struct actor *actor);
 void actor__odd_answered(struct actor *actor, const struct client_result *result);
+/* Fails NULL: the region is too small. */
+struct crowd *actor__crowd_create(struct actor *actor, struct base_arena *arena);
+void actor__crowd_step(struct actor *actor, const struct port_event *event, struct port_out *out);
+void actor__crowd_message(struct actor *actor, uint32_t kind);
+void actor__crowd_view(const struct actor *actor, struct actor_view *view_out);
 
 void actor__rude_step(struct actor *actor, const struct port_event *event, struct port_out *out);
 

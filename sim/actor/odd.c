@@ -8,10 +8,11 @@
 
 #include "wire/kafka/fetch.h"
 
-#define LAST_BY_NAME 12
-#define AT_ONCE_MAX  4
-#define ROWS_MAX     4
-#define ANSWER_BYTES 20000
+#define LAST_BY_NAME  12
+#define AT_ONCE_MAX   4
+#define ROWS_MAX      4
+#define ANSWER_BYTES  20000
+#define NO_SUCH_EPOCH 77
 
 struct rows {
     struct kafka_fetch_request_fetch_topic topics[ROWS_MAX];
@@ -39,6 +40,19 @@ static bool draw_topic(struct actor *actor, struct kafka_text *name_out, struct 
     return view.state == CLIENT_TOPIC_KNOWN && !base_uuid_is_none(view.id);
 }
 
+/* At the end of the partition that it was told of last, where nothing is read; at times in an epoch that nobody leads. */
+static void draw_end(struct actor *actor, struct kafka_fetch_request_fetch_topic *topic,
+                     struct kafka_fetch_request_fetch_partition *partition)
+{
+    const struct odd *odd = &actor->odd;
+    topic->topic_id = odd->topic;
+    topic->topic = kafka_text_words("nobody");
+    partition->partition = odd->partition;
+    partition->fetch_offset = odd->end;
+    partition->partition_max_bytes = ANSWER_BYTES;
+    if (actor__below(actor, 2) == 0) { partition->current_leader_epoch = NO_SUCH_EPOCH; }
+}
+
 static void draw_rows(struct actor *actor, struct rows *rows, struct kafka_fetch_request *request, uint32_t rows_max)
 {
     uint32_t wanted = actor__below(actor, rows_max + 1);
@@ -48,12 +62,15 @@ static void draw_rows(struct actor *actor, struct rows *rows, struct kafka_fetch
         struct kafka_fetch_request_fetch_partition *partition = &rows->partitions[request->topics_count];
         kafka_fetch_request_fetch_topic_init(topic);
         kafka_fetch_request_fetch_partition_init(partition);
-        if (!draw_topic(actor, &topic->topic, &topic->topic_id, &partition->partition)) { continue; }
-        partition->fetch_offset = (int64_t)actor__below(actor, 80) - 2;
-        partition->partition_max_bytes = (int32_t)actor__below(actor, ANSWER_BYTES);
+        bool is_end = actor__below(actor, 3) > 0 && i == 0 && actor->odd.has_place;
+        if (is_end) { draw_end(actor, topic, partition); }
+        if (!is_end && !draw_topic(actor, &topic->topic, &topic->topic_id, &partition->partition)) { continue; }
         topic->partitions = partition;
         topic->partitions_count = 1;
         request->topics_count += 1;
+        if (is_end) { continue; }
+        partition->fetch_offset = (int64_t)actor__below(actor, 80) - 2;
+        partition->partition_max_bytes = (int32_t)actor__below(actor, ANSWER_BYTES);
     }
 }
 
@@ -155,10 +172,27 @@ void actor__be_odd(struct actor *actor)
     actor__pause(actor);
 }
 
+/* Of one partition, as long as the session lasts. */
+static void note_end(struct odd *odd, const struct kafka_fetch_response *answer)
+{
+    for (int32_t t = 0; t < answer->responses_count; t++) {
+        const struct kafka_fetch_response_partition_data *data = answer->responses[t].partitions;
+        if (answer->responses[t].partitions_count == 0 || data[0].error_code != 0) { continue; }
+        bool is_it = base_uuid_compare(odd->topic, answer->responses[t].topic_id) == 0 &&
+                     odd->partition == data[0].partition_index;
+        if (!is_it && odd->has_place && !odd->is_opening) { continue; }
+        odd->has_place = true;
+        odd->topic = answer->responses[t].topic_id;
+        odd->partition = data[0].partition_index;
+        odd->end = data[0].high_watermark;
+    }
+}
+
 void actor__odd_answered(struct actor *actor, const struct client_result *result)
 {
     struct odd *odd = &actor->odd;
     const struct kafka_fetch_response *answer = result->answer;
+    if (answer != NULL) { note_end(odd, answer); }
     if (!odd->is_opening || actor->outstanding > 0) { return; }
     odd->is_opening = false;
     odd->session = answer == NULL || answer->error_code != 0 ? 0 : answer->session_id;

@@ -8,14 +8,27 @@
 #include <stdlib.h>
 
 static const char *const kind_names[HISTORY_KIND_COUNT] = {
-    [HISTORY_PRODUCE] = "produce", [HISTORY_READ] = "read",     [HISTORY_END] = "end",
-    [HISTORY_CREATE] = "create",   [HISTORY_DELETE] = "delete", [HISTORY_OFFSETS] = "offsets",
-    [HISTORY_TOPIC] = "topic",     [HISTORY_CALL] = "call",     [HISTORY_NOTE] = "note",
+    [HISTORY_PRODUCE] = "produce",   [HISTORY_READ] = "read",       [HISTORY_END] = "end",
+    [HISTORY_CREATE] = "create",     [HISTORY_DELETE] = "delete",   [HISTORY_OFFSETS] = "offsets",
+    [HISTORY_TOPIC] = "topic",       [HISTORY_CALL] = "call",       [HISTORY_NOTE] = "note",
+    [HISTORY_JOIN] = "join",         [HISTORY_SYNC] = "sync",       [HISTORY_HEARTBEAT] = "heartbeat",
+    [HISTORY_LEAVE] = "leave",       [HISTORY_COMMIT] = "commit",   [HISTORY_COMMITTED] = "committed",
+    [HISTORY_UNCOMMIT] = "uncommit", [HISTORY_DISBAND] = "disband", [HISTORY_GROW] = "grow",
 };
 static const char *const what_names[] = {"invoke", "ok", "fail", "unknown"};
 
+const char *history_kind_name(enum history_kind kind) { return kind_names[kind]; }
+
+static void drop_group(struct history_op *op)
+{
+    if (op->group != NULL) { free(op->group->owned); }
+    free(op->group);
+    op->group = NULL;
+}
+
 void history_free(struct history *history)
 {
+    for (uint32_t i = 0; i < history->op_count; i++) { drop_group(&history->ops[i]); }
     free(history->ops);
     free(history->lines);
     *history = (struct history){.ops = NULL};
@@ -32,6 +45,15 @@ struct history_op history_op_init(enum history_kind kind, const char *actor, uin
                             .record = {.sequence = -1}};
     (void)snprintf(op.actor, sizeof op.actor, "%s", actor); /* names of actors are short */
     return op;
+}
+
+struct history_group *history_add_group(struct history_op *op)
+{
+    op->group = calloc(1, sizeof *op->group);
+    CHECK(op->group != NULL);
+    op->group->generation = -1;
+    op->group->tag = -1;
+    return op->group;
 }
 
 static void *grow(void *at, uint32_t *room, size_t item_bytes)
@@ -85,6 +107,29 @@ void history_once(struct history *history, const struct history_op *op)
 
 /* ---- text ---- */
 
+static void write_text(FILE *to, const char *name, const char *text)
+{
+    if (text != NULL && text[0] != 0) { (void)fprintf(to, " %s=%s", name, text); }
+}
+
+static void write_group(const struct history_op *op, bool is_end, FILE *to)
+{
+    const struct history_group *group = op->group;
+    bool is_told = is_end || op->kind != HISTORY_JOIN;
+    write_text(to, "group", group->group);
+    write_text(to, "member", group->member);
+    write_text(to, "instance", group->instance);
+    if (is_end) { write_text(to, "given", group->given); }
+    if (is_end) { write_text(to, "leader", group->leader); }
+    if (is_told && group->generation >= 0) { (void)fprintf(to, " generation=%" PRId32, group->generation); }
+    if (op->kind == HISTORY_JOIN) {
+        (void)fprintf(to, " session_ms=%" PRId32 " rebalance_ms=%" PRId32, group->session_ms, group->rebalance_ms);
+    }
+    bool has_tag = group->tag >= 0 && (is_end || op->kind == HISTORY_COMMIT);
+    if (has_tag) { (void)fprintf(to, " tag=%" PRId64, group->tag); }
+    if (is_end) { write_text(to, "owned", group->owned); }
+}
+
 static void write_line(const struct history *history, const struct history_line *line, FILE *to)
 {
     const struct history_op *op = &history->ops[line->op];
@@ -110,6 +155,7 @@ static void write_line(const struct history *history, const struct history_line 
     if (op->at != 0) { (void)fprintf(to, " at=%" PRId64, op->at); }
     if (op->timestamp_ms >= 0) { (void)fprintf(to, " timestamp=%" PRId64, op->timestamp_ms); }
     if (op->count != 0) { (void)fprintf(to, " count=%" PRId64, op->count); }
+    if (op->group != NULL) { write_group(op, line->is_end, to); }
     if (line->is_end && op->offset >= 0) { (void)fprintf(to, " offset=%" PRId64, op->offset); }
     if (line->is_end && op->error != 0) { (void)fprintf(to, " error=%" PRId32, op->error); }
     (void)fprintf(to, "\n"); /* the caller looks at ferror */
@@ -145,11 +191,47 @@ static bool read_record(const char *text, struct history_record *record_out)
            text[used] == 0;
 }
 
+static bool set_text(char *to, size_t size_bytes, const char *text)
+{
+    return (size_t)snprintf(to, size_bytes, "%s", text) < size_bytes;
+}
+
+/* 1: it is of the group's, 0: it is not, -1: and it can't be. */
+static int read_group_field(struct history_op *op, const char *field, const char *value)
+{
+    static const char *const names[] = {"group",      "member",     "instance",     "given", "leader",
+                                        "generation", "session_ms", "rebalance_ms", "tag",   "owned"};
+    int at = 0;
+    if (!find_word(field, names, (int)BASE_ARRAY_COUNT(names), &at)) { return 0; }
+    struct history_group *group = op->group == NULL ? history_add_group(op) : op->group;
+    int64_t number = 0;
+    if (at >= 5 && at <= 8 && !read_i64(value, &number)) { return -1; }
+    bool is_well = true;
+    switch (at) {
+    case 0: is_well = set_text(group->group, sizeof group->group, value); break;
+    case 1: is_well = set_text(group->member, sizeof group->member, value); break;
+    case 2: is_well = set_text(group->instance, sizeof group->instance, value); break;
+    case 3: is_well = set_text(group->given, sizeof group->given, value); break;
+    case 4: is_well = set_text(group->leader, sizeof group->leader, value); break;
+    case 5: group->generation = (int32_t)number; break;
+    case 6: group->session_ms = (int32_t)number; break;
+    case 7: group->rebalance_ms = (int32_t)number; break;
+    case 8: group->tag = number; break;
+    default:
+        free(group->owned);
+        group->owned = strdup(value);
+        is_well = group->owned != NULL;
+    }
+    return is_well ? 1 : -1;
+}
+
 static bool read_field(struct history_op *op, char *field)
 {
     char *value = strchr(field, '=');
     if (value == NULL) { return false; }
     *value++ = 0;
+    int of_group = read_group_field(op, field, value);
+    if (of_group != 0) { return of_group > 0; }
     if (strcmp(field, "topic") == 0) {
         return (size_t)snprintf(op->topic, sizeof op->topic, "%s", value) < sizeof op->topic;
     }
@@ -185,8 +267,13 @@ static bool read_line(struct history *history, char *line)
     if (!find_word(words[4], kind_names, HISTORY_KIND_COUNT, &kind)) { return false; }
     struct history_op op = history_op_init((enum history_kind)kind, words[1], (uint64_t)now);
     for (char *field; (field = strtok_r(NULL, " ", &rest)) != NULL;) {
-        if (!read_field(&op, field)) { return false; }
+        if (!read_field(&op, field)) {
+            drop_group(&op);
+            return false;
+        }
     }
+    bool is_of_group = op.kind >= HISTORY_JOIN && op.kind <= HISTORY_DISBAND;
+    if (is_of_group && op.group == NULL) { (void)history_add_group(&op); } /* it says nothing of it */
     if (number == history->op_count) {
         if (what == HISTORY_INVOKE) {
             (void)history_invoke(history, &op); /* its number is the line's */
@@ -196,10 +283,13 @@ static bool read_line(struct history *history, char *line)
         }
         return true;
     }
-    if (number > history->op_count || what == HISTORY_INVOKE) { return false; }
-    struct history_op *begun = &history->ops[number];
-    if (begun->what != HISTORY_INVOKE || begun->kind != op.kind) { return false; }
+    struct history_op *begun = number > history->op_count || what == HISTORY_INVOKE ? NULL : &history->ops[number];
+    if (begun == NULL || begun->what != HISTORY_INVOKE || begun->kind != op.kind) {
+        drop_group(&op);
+        return false;
+    }
     op.invoke_ns = begun->invoke_ns;
+    drop_group(begun);
     *begun = op;
     begun->what = HISTORY_INVOKE;
     history_end(history, (uint32_t)number, (enum history_what)what, (uint64_t)now);
@@ -208,7 +298,7 @@ static bool read_line(struct history *history, char *line)
 
 enum base_rc history_read(struct history *history, FILE *from, uint32_t *line_out)
 {
-    char line[512];
+    char line[8192]; /* what a member of a large group owns is long */
     *line_out = 0;
     while (fgets(line, sizeof line, from) != NULL) {
         *line_out += 1;

@@ -21,7 +21,17 @@ enum history_kind {
     HISTORY_OFFSETS, /* topic, partition, at (-1 latest, -2 earliest, else a time); ok: offset, timestamp */
     HISTORY_TOPIC,   /* is it there: topic; ok: count partitions, -1: it is not */
     HISTORY_CALL,    /* any other call; count: the api key */
-    HISTORY_NOTE,    /* one line, ok; text: "calm", "final", "crash", "restart", "age" */
+    /* of a group's coordinator; the fields of history_group */
+    HISTORY_JOIN,      /* topic: "T,T", what it subscribes to; ok: generation, given, leader */
+    HISTORY_SYNC,      /* count: partitions that it assigns, when it leads; ok: owned */
+    HISTORY_HEARTBEAT, /* of a member */
+    HISTORY_LEAVE,     /* by its id, or (an operator) by the instance alone */
+    HISTORY_COMMIT,    /* topic, partition, at: the offset; tag */
+    HISTORY_COMMITTED, /* topic, partition; ok: offset (-1: none), tag (-1: not one of ours) */
+    HISTORY_UNCOMMIT,  /* topic, partition: the committed offset goes */
+    HISTORY_DISBAND,   /* the group goes */
+    HISTORY_GROW,      /* topic, count: its partitions from now on */
+    HISTORY_NOTE,      /* one line, ok; text: "calm", "final", "crash", "restart", "age" */
     HISTORY_KIND_COUNT
 };
 
@@ -31,6 +41,20 @@ struct history_record {
     uint32_t incarnation; /* of the topic, as the producer saw it */
     uint32_t producer;
     int64_t sequence; /* -1: none */
+};
+
+/* What an operation says of a group, besides. */
+struct history_group {
+    char group[16];
+    char member[64];    /* the id that is asked with; empty: none */
+    char instance[16];  /* empty: none */
+    char given[64];     /* join, ok: the id of the member */
+    char leader[64];    /* join, ok */
+    int32_t generation; /* join: told; else: asked with; -1: none */
+    int32_t session_ms; /* join */
+    int32_t rebalance_ms;
+    int64_t tag; /* of a commit: its own number */
+    char *owned; /* sync, ok: "T:0,T:2", or NULL; on the heap */
 };
 
 struct history_op {
@@ -51,7 +75,8 @@ struct history_op {
     uint32_t session; /* readers: one for each time they began somewhere */
     int32_t error;
     bool is_idempotent;
-    bool is_final; /* after everything */
+    bool is_final;               /* after everything */
+    struct history_group *group; /* on the heap, the history's from invoke on; NULL: none */
 };
 
 struct history_line {
@@ -70,6 +95,9 @@ struct history {
 void history_free(struct history *history);
 /* An op with nothing set. */
 struct history_op history_op_init(enum history_kind kind, const char *actor, uint64_t now_ns);
+/* Gives it what it has to say of a group: all empty, -1 where there may be none. */
+struct history_group *history_add_group(struct history_op *op);
+const char *history_kind_name(enum history_kind kind);
 /* Begins an operation; its number. */
 uint32_t history_invoke(struct history *history, const struct history_op *op);
 /* Ends it: OK, FAIL (it did not happen), UNKNOWN. What came back is set in history->ops[op] by the caller. */

@@ -16,18 +16,16 @@ static bool is_unanswered(const struct history_op *op)
 
 static void judge_progress(struct judge *judge)
 {
-    static const char *const kinds[HISTORY_KIND_COUNT] = {"produce", "read",  "end",  "create", "delete",
-                                                          "offsets", "topic", "call", "note"};
     for (uint32_t i = 0; i < judge->history->op_count; i++) {
         const struct history_op *op = &judge->history->ops[i];
         if (op->what == HISTORY_INVOKE) {
             check_breach(judge->report, "I21", "operation %" PRIu32 " (%s of %s on %s-%" PRId32 ") never ended", i,
-                         kinds[op->kind], op->actor, op->topic, op->partition);
+                         history_kind_name(op->kind), op->actor, op->topic, op->partition);
         } else if (op->is_final && op->what != HISTORY_OK && !is_unanswered(op)) {
             check_breach(judge->report, "I21",
                          "operation %" PRIu32 " (%s of %s on %s-%" PRId32
                          ") came after the faults and failed with %" PRId32,
-                         i, kinds[op->kind], op->actor, op->topic, op->partition, op->error);
+                         i, history_kind_name(op->kind), op->actor, op->topic, op->partition, op->error);
         }
     }
 }

@@ -96,12 +96,13 @@ static void restart_rows(struct check_stream *stream, struct stream_log *log, in
     log->rows_durable = 0;
 }
 
-/* __cluster_metadata of KRaft. */
-static bool is_metadata(const struct stream_log *log)
+/* __cluster_metadata of KRaft, and the coordinators' logs (docs/formats/groups.md). */
+static bool is_own(const struct stream_log *log)
 {
-    struct base_uuid id = {{0}};
-    id.b[15] = 1;
-    return base_uuid_compare(log->id.topic, id) == 0;
+    struct base_uuid metadata = {{0}}, coordinators = {{0}};
+    metadata.b[15] = 1;
+    coordinators.b[15] = 2;
+    return base_uuid_compare(log->id.topic, metadata) == 0 || base_uuid_compare(log->id.topic, coordinators) == 0;
 }
 
 static void judge_recovered(struct check_stream *stream, struct stream_log *log, const struct check_log *now)
@@ -112,8 +113,8 @@ static void judge_recovered(struct check_stream *stream, struct stream_log *log,
                      "%s-%" PRId32 " began at %" PRId64 " before the restart and at %" PRId64 " after", log->name,
                      log->id.index, log->offset_start, now->offset_start);
     }
-    bool may_have_grown = is_metadata(log); /* a node registers itself before it serves */
-    int64_t end_max = log->offset_end;      /* or what a write under way brought there */
+    bool may_have_grown = is_own(log); /* a node registers itself, and its coordinators go on, before it serves */
+    int64_t end_max = log->offset_end; /* or what a write under way brought there */
     if (stream__asked_end(stream, log) > end_max) { end_max = stream__asked_end(stream, log); }
     if ((now->offset_end > end_max && !may_have_grown) || now->offset_end < log->watermark) {
         check_breach(stream->report, "I18",

@@ -10,7 +10,7 @@
 
 static bool is_note(enum port_effect_kind kind)
 {
-    return kind == PORT_LOG || kind == PORT_READY || kind == PORT_STOPPED;
+    return kind == PORT_LOG || kind == PORT_LEVEL || kind == PORT_READY || kind == PORT_STOPPED;
 }
 
 static bool is_of_kind(uint32_t wanted, uint32_t kind) { return wanted == WORLD_BEFORE_ANY || wanted == kind; }

@@ -387,7 +387,10 @@ static void close_id(struct world *world, struct op *op, struct id id)
 void world__effect(struct world *world, struct shard *shard, const struct port_effect *effect)
 {
     if (effect->kind == PORT_STOPPED) { world__shard_stopped(world, shard); }
-    if (effect->kind == PORT_STOPPED || effect->kind == PORT_LOG || effect->kind == PORT_READY) { return; }
+    if (effect->kind == PORT_STOPPED || effect->kind == PORT_LOG || effect->kind == PORT_LEVEL ||
+        effect->kind == PORT_READY) {
+        return;
+    }
     if (effect->kind >= PORT_EFFECT_COUNT) {
         world__breach(world, shard, "effect of unknown kind %u", (unsigned)effect->kind);
         return;
@@ -418,6 +421,7 @@ void world__effect(struct world *world, struct shard *shard, const struct port_e
     case PORT_LIST:
     case PORT_SPACE: world__name_effect(world, op); break;
     case PORT_LOG:
+    case PORT_LEVEL:
     case PORT_READY:
     case PORT_STOPPED:
     case PORT_EFFECT_COUNT: break;

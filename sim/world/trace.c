@@ -78,6 +78,7 @@ static enum names_what names_what(enum port_effect_kind kind)
     case PORT_LIST:
     case PORT_SPACE:
     case PORT_LOG:
+    case PORT_LEVEL:
     case PORT_READY:
     case PORT_STOPPED:
     case PORT_EFFECT_COUNT: return NAMES_NOTHING;

@@ -215,14 +215,14 @@ static void notes_have_no_completion(void **state)
                                      .flags = PORT_INFO,
                                      .path = base_slice_text("a line for people"),
                                      .path_to = base_slice_text("contract")},
+                                    {.kind = PORT_LEVEL, .flags = PORT_WARN, .path_to = base_slice_text("contract")},
                                     {.kind = PORT_READY},
                                     by_name(PORT_MAKE_DIR, "d")};
-    uint64_t tokens[3];
-    ask_all(c, 0, effects, 3, tokens);
-    expect_rc(await(c, tokens[2]), PORT_OK); /* what follows them is carried out */
+    uint64_t tokens[4];
+    ask_all(c, 0, effects, 4, tokens);
+    expect_rc(await(c, tokens[3]), PORT_OK); /* what follows them is carried out */
     settle(c, 0);
-    assert_false(has_completed(c, tokens[0]));
-    assert_false(has_completed(c, tokens[1]));
+    for (int i = 0; i < 3; i++) { assert_false(has_completed(c, tokens[i])); }
     finish(c);
 }
 

@@ -8,7 +8,7 @@
 
 bool coverage_is_note(enum port_effect_kind kind)
 {
-    return kind == PORT_LOG || kind == PORT_READY || kind == PORT_STOPPED;
+    return kind == PORT_LOG || kind == PORT_LEVEL || kind == PORT_READY || kind == PORT_STOPPED;
 }
 
 void coverage_asked(struct coverage *coverage, enum port_effect_kind kind)

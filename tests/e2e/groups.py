@@ -56,7 +56,7 @@ class Member:
                         "topic.metadata.refresh.interval.ms": 2000, "reconnect.backoff.max.ms": 500, "partition.assignment.strategy": strategy}
             if instance:
                 settings["group.instance.id"] = instance
-            return ["kcat", "-b", broker.bootstrap, "-G", group, "-u", "-f", "record %p %o\n",
+            return ["kcat", "-b", broker.bootstrap, "-G", group, "-E", "-u", "-f", "record %p %o\n",
                     *(word for name, value in settings.items() for word in ("-X", f"{name}={value}")), topic]
         return [*harness.member_helper(self.kind), broker.bootstrap, group, topic, strategy, instance]
 
@@ -96,6 +96,8 @@ class Member:
         elif words[0] == "uncommitted":
             self.failures.append(words[1])
             self.doubtful |= set(self.records[self.committed:])
+        elif words[0] == "failed":
+            self.failures.append(line.strip())
         elif words[0] == "closed":
             self.is_closed = True
 

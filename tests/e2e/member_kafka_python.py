@@ -53,7 +53,12 @@ def main(bootstrap, group, topic, strategy, instance=""):
     consumer.subscribe([topic], listener=Listener())
     while not ends.is_set():
         # Where a shorter time ends just as it was given its partitions, it takes itself for a member and never becomes one.
-        batches = consumer.poll(timeout_ms=1000)
+        try:
+            batches = consumer.poll(timeout_ms=1000)
+        except KafkaError as error:
+            say("failed " + type(error).__name__)
+            time.sleep(0.1)
+            continue
         for batch in batches.values():
             for record in batch:
                 say(f"record {record.partition} {record.offset}")

@@ -24,6 +24,7 @@ from wire import Conn, array, batch, patched, string
 MIB = 1 << 20
 MEMORY_MIB = 64
 SLACK_MIB = 16
+KCAT_READS = 4096  # bytes at once: it sends a shorter line only when more have come
 GZIP = 1
 RECORD_TOO_LARGE, CORRUPT_MESSAGE, INVALID_RECORD, UNKNOWN_SERVER_ERROR = 10, 2, 87, -1
 
@@ -40,7 +41,7 @@ class Load:
 
     TOPIC = "load"
 
-    def __init__(self, broker, every_s=0.004):
+    def __init__(self, broker, every_s=0.008):
         at = ["-b", broker.bootstrap, "-t", self.TOPIC]
         with Conn(broker.host, broker.port) as conn:
             equal(conn.create_topic(self.TOPIC)[0], 0, "the load's topic")
@@ -60,14 +61,15 @@ class Load:
 
     def _produce(self):
         while not self.is_over.wait(self.every_s):
-            self.producer.stdin.write(f"{self.sent} {time.monotonic()}\n".encode())
+            line = f"{self.sent} {time.monotonic()} ".encode()
+            self.producer.stdin.write(line.ljust(KCAT_READS - 1, b".") + b"\n")
             self.producer.stdin.flush()
             self.sent += 1
         self.producer.stdin.close()
 
     def _consume(self):
         for line in self.consumer.stdout:
-            number, began = line.split()
+            number, began, _ = line.split(b" ", 2)
             if int(number) != len(self.times) and self.wrong is None:
                 self.wrong = f"record {int(number)} came where {len(self.times)} was next"
             self.times.append(time.monotonic() - float(began))

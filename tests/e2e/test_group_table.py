@@ -76,7 +76,7 @@ class Case:
         until(lambda: share_all(self.members, self.partitions), PATIENCE_S, lambda: f"{self.name}: they share all: {self.state()}", 0.05)
 
     def state(self):
-        return [(m.kind, sorted(m.owned), m.failures[-2:]) for m in self.members]
+        return [(m.kind, "runs" if m.process.poll() is None else "is gone", sorted(m.owned), m.failures[-2:]) for m in self.members]
 
     def close(self, at):
         if self.members[at].kind == "kcat":  # it may drop what it took last and has not printed when it is told to stop, and commits it

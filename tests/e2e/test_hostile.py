@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clients that mean no good, or know no better: whatever they send, the broker answers or closes, serves the others, and stops cleanly."""
 
+import json
 import os
 import random
 import socket
@@ -12,7 +13,7 @@ import time
 
 import harness
 import wire
-from harness import SEED, Broker, check, equal, weir
+from harness import SEED, Broker, check, equal, until, weir
 from wire import Conn, array, batch, patched, string
 
 NONE, OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, UNKNOWN_TOPIC, RECORD_TOO_LARGE = 0, 1, 2, 3, 10
@@ -77,6 +78,28 @@ def test_garbage_and_wrong_lengths_close_only_their_connection():
         is_alive(broker)
         for conn in half:
             conn.close()
+
+
+def test_a_flood_of_bad_frames_is_no_flood_of_log_lines():
+    with Broker(2, {"weir.log.format": "json"}, name="log") as broker:
+        began = int(time.time())
+        for _ in range(2000):
+            with Conn(broker.host, broker.port) as conn:
+                conn.socket.sendall(struct.pack(">i", -1))
+        until(lambda: int(time.time()) > began + 1, 10, "another second")
+
+        def is_told():
+            with Conn(broker.host, broker.port) as conn:
+                conn.socket.sendall(struct.pack(">i", -1))
+                is_closed(conn)
+            return any("left_out" in line for line in broker.log().splitlines())
+
+        until(is_told, 20, "what was left out is told")
+        ends = int(time.time())
+        lines = [json.loads(line) for line in broker.log().splitlines()]
+        closed = [line for line in lines if "longer than allowed" in line["message"]]
+        check(0 < len(closed) <= 100 * (ends - began + 1), f"{len(closed)} lines in {ends - began + 1} s")
+        check(len(closed) + sum(line.get("left_out", 0) for line in closed) >= 1500, "every line is written or counted")
 
 
 def test_every_api_and_version_is_answered_or_closed():

@@ -237,6 +237,24 @@ def test_metrics_count_what_clients_do():
                 check(name.endswith("_total"), f"{name} is a counter")
 
 
+def test_the_metrics_that_the_documents_name_are_there():
+    docs = os.path.join(harness.ROOT, "docs")
+    broker, port = broker_with_http(1)
+    with broker:
+        with Conn(broker.host, broker.port) as conn:
+            equal(conn.create_topic("t")[0], 0, "create")
+            equal(conn.produce("t", {0: batch([b"x"])})[("t", 0)][0], 0, "produce")
+            equal(conn.commit_offsets("g", "t", {0: 0}), {0: 0}, "commit")
+        values, _ = metrics(port)
+        there = {name.split("{")[0] for name in values}
+        there |= {re.sub("_(bucket|sum|count)$", "", name) for name in there}
+        for file in ("OPERATING.md", "grafana.json"):
+            with open(os.path.join(docs, file), encoding="utf-8") as text:
+                named = set(re.findall(r"\b(?:weir|process)_[a-z_]+\b", text.read()))
+            check(len(named) > 10, f"{file} names metrics")
+            equal(named - there, set(), f"metrics that {file} names and that are not there")
+
+
 def test_metrics_are_read_by_promtool():
     if "promtool" in harness.SKIPPED:
         raise Skip("promtool")

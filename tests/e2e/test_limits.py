@@ -6,6 +6,7 @@ import os
 import resource
 import selectors
 import socket
+import struct
 import sys
 import threading
 import time
@@ -275,6 +276,46 @@ class Load(threading.Thread):
                 self.refused += 1
         state["got"] = b""
         return True
+
+
+def open_session(conn, topic, partitions, session=0, epoch=0):
+    """(error, session id) of a Fetch of version 11 that waits for nothing."""
+    rows = [struct.pack(">iiqqi", p, -1, 0, -1, 1) for p in range(partitions)]
+    body = struct.pack(">iiiibii", -1, 0, 0, 1, 0, session, epoch) + wire.array([wire.string(topic) + wire.array(rows)])
+    reader = conn.call(wire.FETCH, 11, body + wire.array([]) + wire.string(""))
+    reader.take("i")
+    return reader.take("h"), reader.take("i")
+
+
+def test_sessions_that_are_left_behind():
+    """Each takes a slot and some memory for ever, if nobody needs them: both are limited, and the rest goes on without."""
+    settings = {"max.incremental.fetch.session.cache.slots": 300, "weir.fetch.session.bytes.max": MIB,
+                "weir.fetch.session.eviction.ms": 600000}
+    with Broker(shards=2, settings=settings) as broker:
+        conns = [wire.Conn(broker.host, broker.port) for _ in range(8)]
+        conns[0].create_topic("t", 500)
+        sizes = {"small": 0, "large": 0}
+        for word, partitions in (("large", 500), ("small", 1)):
+            for i in range(600):
+                error, session = open_session(conns[i % 8], "t", partitions)
+                equal(error, 0, f"a fetch that finds no room for a session ({word})")
+                sizes[word] += session != 0
+        check(0 < sizes["large"] <= MIB // (500 * 64), f"sessions of 500 partitions in a mebibyte: {sizes['large']}")
+        check(sizes["large"] + sizes["small"] <= 300, f"sessions in 300 slots: {sizes}")
+
+
+def test_a_fetch_gets_no_more_than_the_broker_gives():
+    with Broker(settings={"fetch.max.bytes": 2048}) as broker:
+        conn = wire.Conn(broker.host, broker.port)
+        conn.create_topic("t", 3)
+        for p, size in ((0, 800), (0, 800), (0, 800), (1, 800), (1, 800), (2, 9000)):
+            (answer,) = conn.produce("t", {p: wire.batch([b"x" * size])}).values()
+            equal(answer[0], 0, "a record")
+        _, parts = conn.fetch("t", {0: 0, 1: 0})
+        got = {p: len(data) for (_, p), (_, _, data) in parts.items()}
+        check(0 < got[0] <= 2048 and got[0] + got[1] <= 2048, f"as much as it may give: {got}")
+        _, parts = conn.fetch("t", {2: 0})
+        check(len(parts[("t", 2)][2]) > 9000, "one batch that is larger than that comes whole")
 
 
 if __name__ == "__main__":

@@ -5,13 +5,15 @@
 import json
 import os
 import re
+import struct
 import subprocess
 import sys
 
 import harness
 import kafka
+import messages
 from harness import SKIPPED, Broker, Skip, check, equal
-from wire import Conn, batch
+from wire import METADATA, Conn, batch
 
 CLASSES = {"kafka-topics": "TopicCommand", "kafka-configs": "kafka.admin.ConfigCommand", "kafka-get-offsets": "GetOffsetShell",
            "kafka-log-dirs": "LogDirsCommand", "kafka-broker-api-versions": "BrokerApiVersionsCommand",
@@ -81,6 +83,41 @@ def test_configs_are_altered_and_described():
         with Conn(broker.host, broker.port) as conn:
             equal(conn.create_topic("three", partitions=-1)[0], 0, "create")
             equal(len(conn.metadata(["three"])["three"][1]), 3, "partitions of a topic that does not say how many")
+
+
+def complaints(broker):
+    """How often the log says that a connection is closed for what it asked, after one more reason to."""
+    with Conn(broker.host, broker.port) as conn:
+        conn.send(METADATA, 99, b"")
+        try:
+            conn.receive_exactly(1)
+            raise AssertionError("a version that nobody has was answered")
+        except ConnectionError:
+            pass
+    with open(broker.log_path, encoding="utf-8") as log:
+        return log.read().count("closing a connection")
+
+
+def test_log_levels_change_while_the_broker_runs():
+    need_kafka()
+    with Broker(shards=2, name="tools-levels") as broker:
+        loggers = ("kafka-configs", "--entity-type", "broker-loggers", "--entity-name", "1")
+        equal(complaints(broker), 1, "lines of a level that is wanted")
+        tool(broker, *loggers, "--alter", "--add-config", "broker=ERROR,plog=TRACE")
+        equal(complaints(broker), 1, "lines when the level is above theirs")
+        said = tool(broker, *loggers, "--describe")
+        for line in ("broker=ERROR", "plog=TRACE", "root=INFO", "conn=INFO"):
+            check(line in said, lambda: f"{line} is not in: {said}")
+        tool(broker, *loggers, "--alter", "--delete-config", "broker")
+        equal(complaints(broker), 2, "lines when the level is root's again")
+        change = {"Name": "root", "ConfigOperation": 0, "Value": "FATAL"}
+        body = {"Resources": [{"ResourceType": 8, "ResourceName": "1", "Configs": [change]}]}
+        with Conn(broker.host, broker.port) as conn:
+            conn.socket.sendall(messages.request("IncrementalAlterConfigs", 1, 7, "hand", body))
+            size = struct.unpack(">i", conn.receive_exactly(4))[0]
+            answer = messages.response("IncrementalAlterConfigs", 1, conn.receive_exactly(size))[1]
+        equal(answer["Responses"][0]["ErrorCode"], 0, "the answer to a change of root")
+        equal(complaints(broker), 2, "lines when root wants no warnings")
 
 
 def test_confluent_kafka_administers():

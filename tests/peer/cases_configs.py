@@ -308,3 +308,64 @@ def all_configs_of_a_broker_are_replaced(t, version):
     describe(t, 4, resource(BROKER, "1", "log.retention.ms", "log.segment.bytes"), IncludeSynonyms=True)
     replace(t, version, change(BROKER, "1"))
     describe(t, 4, resource(BROKER, "1", "log.retention.ms", "log.segment.bytes"), IncludeSynonyms=True)
+
+
+# ---- the levels of log lines
+
+
+def log_level(t, version, *configs, node="1", **more):
+    """configs: (logger, operation, value)"""
+    return t.call("IncrementalAlterConfigs", version, Resources=[change(LOGGER, node, *configs)], **more)
+
+
+def back_to_normal(t):
+    t.quietly("IncrementalAlterConfigs", 1, Resources=[change(LOGGER, "1", ("root", SET, "ERROR" if t.is_kafka else "INFO"))])
+
+
+@case("IncrementalAlterConfigs", 0, 1)
+def log_levels_change(t, version):
+    """One logger has the same name in both."""
+    for level in ("WARN", "FATAL", "ERROR"):
+        log_level(t, version, ("root", SET, level))
+        describe(t, 4, resource(LOGGER, "1", "root"))
+    log_level(t, version, ("root", SET, "TRACE"), ValidateOnly=True)
+    describe(t, 4, resource(LOGGER, "1", "root"), IncludeSynonyms=True, IncludeDocumentation=True)
+    log_level(t, version)
+    back_to_normal(t)
+
+
+@case("IncrementalAlterConfigs", 0, 1)
+def log_levels_that_are_wrong(t, version):
+    for name, operation, value in (("root", DELETE, None), ("root", APPEND, "INFO"), ("root", SUBTRACT, "INFO"), ("root", 4, "INFO"),
+                                   ("root", -1, "INFO"), ("root", SET, "warn"), ("root", SET, "OFF"), ("root", SET, ""), ("root", SET, None),
+                                   ("no.such", SET, "INFO"), ("no.such", DELETE, None), ("no.such", APPEND, "x"), ("", SET, "INFO"),
+                                   ("no.such", SET, "x")):
+        log_level(t, version, (name, operation, value))
+        log_level(t, version, (name, operation, value), ValidateOnly=True)
+    for node in ("", "7", "x", "-1", "01", "99999999999"):
+        log_level(t, version, ("root", SET, "x"), node=node)
+    log_level(t, version, ("root", SET, "INFO"), ("root", SET, "WARN"))
+    log_level(t, version, ("root", SET, "x"), ("no.such", SET, "WARN"))
+    both = (change(LOGGER, "1", ("root", SET, "WARN")), change(LOGGER, "1", ("root", SET, "INFO")))
+    alter(t, version, *both)
+
+
+@case("IncrementalAlterConfigs", 1)
+def log_levels_beside_other_configs(t, version):
+    t.create("a", 1)
+    alter(t, version, change(LOGGER, "1", ("root", SET, "FATAL")), change(TOPIC, t.topic("a"), ("retention.ms", SET, "5")),
+          change(LOGGER, "7", ("root", SET, "WARN")), change(TOPIC, t.topic("none"), ("retention.ms", SET, "5")))
+    describe(t, 4, resource(LOGGER, "1", "root"), resource(TOPIC, t.topic("a"), "retention.ms"))
+    back_to_normal(t)
+
+
+@case("DescribeConfigs", 1, 4)
+def log_levels_of_what_is_not_there(t, version):
+    for node in ("", "7", "x", "-1", "99999999999"):
+        describe(t, version, resource(LOGGER, node, "root"))
+    describe(t, version, resource(LOGGER, "1", "no.such"))
+
+
+@case("AlterConfigs", 0, 2)
+def log_levels_can_not_be_replaced(t, version):
+    replace(t, version, change(LOGGER, "1", ("root", SET, "INFO")))

@@ -134,6 +134,8 @@ static void on_message(struct broker *broker, const struct port_message *message
     case MSG_SESSION:
     case MSG_SESSION_END:
     case MSG_SESSION_CLOSE: session_message(broker, message, out); return;
+    case MSG_LEVELS:
+    case MSG_LEVELS_TAKEN: levels_message(broker, message, out); return;
     case MSG_CONTROL:
     case MSG_DELTA:
     case MSG_DELTA_TAKEN:
@@ -273,6 +275,8 @@ void broker_config_default(struct broker_config *config)
         .session_slots_max = 1000,
         .session_eviction_ms = 120000,
         .coordinator_groups = 8,
+        .coordinator_grown_bytes = (uint64_t)4 << 20,
+        .metadata_grown_bytes = (uint64_t)4 << 20,
         .group_initial_delay_ms = 3000,
         .group_session_min_ms = 6000,
         .group_session_max_ms = 1800000,
@@ -297,6 +301,8 @@ void broker_config_default(struct broker_config *config)
         .shutdown_ms = 10000,
         .step_max = 256,
     };
+    memset(config->levels, -1, sizeof config->levels);
+    config->levels[0] = PORT_INFO;
 }
 
 #define RESERVE_BYTES_MAX ((uint64_t)16 << 20) /* of the file that keeps room for metadata and deletions */
@@ -515,6 +521,8 @@ enum base_rc broker_create(struct base_region region, const struct broker_config
     struct broker *broker = base_arena_take_array(&arena, 1, sizeof *broker);
     if (broker == NULL) { return BASE_FULL; }
     broker->config = *config;
+    CHECK(config->levels[0] >= 0);
+    memcpy(broker->levels, config->levels, sizeof broker->levels);
     base_prng_init(&broker->dice, config->seed, 1);
 
     struct base_region rest = {.at = (uint8_t *)region.at + tables_max, .size_bytes = region.size_bytes - tables_max};
@@ -633,7 +641,10 @@ bool broker_each_log(const struct broker *broker, uint32_t *cursor, struct broke
 
 bool broker_each_commit(const struct broker *broker, uint32_t *cursor, struct broker_commit_view *view_out)
 {
-    return group_each_offset(broker->groups, cursor, &view_out->group, &view_out->id, &view_out->offset);
+    struct group_offset_look look;
+    if (!group_each_offset(broker->groups, cursor, &look)) { return false; }
+    *view_out = (struct broker_commit_view){.group = look.group_id, .id = look.part, .offset = look.offset};
+    return true;
 }
 
 bool broker_is_quiet(const struct broker *broker)

@@ -31,6 +31,7 @@ struct broker;
 #define BROKER_SHARDS_MAX         64
 #define BROKER_PAIRS_MAX          512
 #define BROKER_ADDRESS_LIMITS_MAX 64
+#define BROKER_LOGGERS            22
 
 struct broker_listener {
     char name[16];               /* PLAINTEXT */
@@ -79,10 +80,15 @@ struct broker_config {
     uint64_t session_eviction_ms; /* weir.fetch.session.eviction.ms */
     uint64_t session_bytes_max;   /* of the node: weir.fetch.session.bytes.max; 0: an eighth of the memory for blocks */
     uint32_t coordinator_groups;  /* weir.coordinator.groups */
+    uint64_t coordinator_grown_bytes;  /* a log of the node's own is written anew when it has grown by so much, */
+    uint64_t metadata_grown_bytes;     /* and by as much as it held */
     int32_t group_initial_delay_ms;    /* group.initial.rebalance.delay.ms */
     int32_t group_session_min_ms;      /* group.min.session.timeout.ms */
     int32_t group_session_max_ms;      /* group.max.session.timeout.ms */
     int32_t group_size_max;            /* group.max.size */
+    uint32_t groups_max;               /* of a shard: weir.groups.max; 0: by the region */
+    uint32_t group_members_max;        /* weir.group.members.max */
+    uint32_t group_offsets_max;        /* weir.group.offsets.max */
     int32_t offset_metadata_max;       /* offset.metadata.max.bytes */
     int32_t offsets_retention_minutes; /* offsets.retention.minutes */
     uint64_t offsets_check_ms;         /* offsets.retention.check.interval.ms */
@@ -99,9 +105,15 @@ struct broker_config {
     uint32_t step_max;               /* items of work per step; 1 in some tests */
     bool validates_records;          /* weir.record.validation=full */
     bool is_check_slow;
-    uint64_t refuse_from;  /* simulator: the n-th taking of a block of memory finds none; 0: none does */
-    uint32_t refuse_count; /* and so many in a row */
+    int8_t
+        levels[BROKER_LOGGERS]; /* enum port_level of broker_logger_name(i); -1: root's. As they were told at start */
+    uint64_t refuse_from;       /* simulator: the n-th taking of a block of memory finds none; 0: none does */
+    uint32_t refuse_count;      /* and so many in a row */
 };
+
+/* What has a level of its own for its log lines: "root", whose level is that of all that have none, and then the rooms. */
+const char *broker_logger_name(uint32_t index); /* NULL: no more */
+uint32_t broker_logger(struct base_slice name); /* BROKER_LOGGERS: no such one */
 
 #define BROKER_REGION_BYTES_MIN      ((size_t)12 << 20)
 #define BROKER_FILE_SLOTS(files_max) ((files_max) + 64) /* file slots a shard's host needs */
@@ -204,6 +216,10 @@ struct broker_commit_view {
 };
 /* The offsets committed to the coordinators of this shard; as broker_each_log. */
 bool broker_each_commit(const struct broker *broker, uint32_t *cursor, struct broker_commit_view *view_out);
+
+/* The coordinators of this shard (group/group.h), to be looked at only. */
+struct groups;
+const struct groups *broker_groups(const struct broker *broker);
 
 /* Nothing in flight: every buffer, lease, slot and watch is back (I25). */
 bool broker_is_quiet(const struct broker *broker);

@@ -284,15 +284,21 @@ struct own_log {
 };
 
 /* One coordinator log, on the shard that it hashes to. */
+/* When a log of the node's own is written anew. What lies before its start counts in its size until its segment goes. */
+struct grown {
+    uint64_t held_bytes; /* the state, when it was last written anew */
+    uint64_t from_bytes; /* the size of the log then, or less since */
+};
+
 struct coordinator {
     struct own_log log;
     uint8_t *block; /* the batch under way */
     struct group_out proposal;
     bool has_proposal; /* not yet appended */
     bool is_snapshotting;
-    int64_t snapshot_offset;       /* where the one under way began */
-    uint64_t snapshot_bytes;       /* of the one under way */
-    uint64_t bytes_after_snapshot; /* how large the log was after the last one */
+    int64_t snapshot_offset; /* where the one under way began */
+    uint64_t snapshot_bytes; /* of the one under way */
+    struct grown grown;
 };
 
 struct journal_op { /* an entry on its way; its token in journal is its pool index + 1 */
@@ -312,13 +318,14 @@ struct journal_op { /* an entry on its way; its token in journal is its pool ind
 #define TOPIC_OPERATIONS   3576
 #define CLUSTER_OPERATIONS 8096
 
-#define METADATA_SNAPSHOT_AFTER_BYTES ((uint64_t)4 << 20)
-
 struct broker {
     struct broker_config config;
     enum broker_state state;
     bool is_disk_failed;
-    bool is_serving; /* this shard's front accepts */
+    int8_t levels[BROKER_LOGGERS]; /* of log lines; -1: root's */
+    uint32_t levels_due;           /* shard 0: shards that have not yet taken them */
+    bool levels_are_news;          /* shard 0: they have changed since they were sent */
+    bool is_serving;               /* this shard's front accepts */
     bool is_stop_asked;
     uint64_t now_ns;
     int64_t wall_ms;
@@ -390,6 +397,8 @@ struct broker {
     uint8_t *coordinator_block; /* of the one that is loaded: what was read */
     struct applying coordinator_walk;
     uint64_t coordinator_retry_ns;
+    uint64_t group_refused[GROUP_LIMITS]; /* what has been said of it */
+    uint64_t group_told_ns[GROUP_LIMITS]; /* not again before */
 
     /* shard 0 */
     uint32_t answers_due; /* of the shards, in the step of start or stop that is under way */
@@ -423,7 +432,7 @@ struct broker {
     struct controller_cursor snapshot_cursor;
     int64_t snapshot_offset;
     uint64_t snapshot_bytes;
-    uint64_t metadata_snapshot_bytes;
+    struct grown metadata_grown;
 };
 
 /* A loan of somebody's bytes that travels as void *: who borrows it knows whether it may be written to. */
@@ -581,6 +590,21 @@ void delete_records_begin(struct broker *broker, struct request *request, struct
 void delete_records_answered(struct broker *broker, struct request *request, struct port_out *out);
 void log_dirs_begin(struct broker *broker, struct request *request, struct port_out *out);
 void log_dirs_answered(struct broker *broker, struct request *request, struct port_out *out);
+struct kafka_describe_configs_request_describe_configs_resource;
+bool configs_is_asked_for(const struct kafka_describe_configs_request_describe_configs_resource *resource,
+                          struct base_slice name);
+/* broker__levels.c. What of it BROKER_LOGGER is: one resource of DescribeConfigs (BASE_FULL: the arena is), and on shard 0 all of an
+ * IncrementalAlterConfigs that the controller found no fault with. */
+struct kafka_describe_configs_response;
+struct kafka_incremental_alter_configs_request;
+struct kafka_incremental_alter_configs_response;
+MUST_USE
+enum base_rc levels_describe(const struct broker *broker, struct request *request, int32_t resource_index,
+                             struct kafka_describe_configs_response *answer);
+void levels_alter(struct broker *broker, const struct kafka_incremental_alter_configs_request *asked,
+                  struct kafka_incremental_alter_configs_response *answer, struct base_arena *arena,
+                  struct port_out *out);
+void levels_message(struct broker *broker, const struct port_message *message, struct port_out *out);
 #define FRONT_TOKEN_ROOM ((uint64_t)0x46)
 /* A completion whose token has FRONT_TOKEN_ROOM in its top byte: how much room there is on the disk. */
 void front_done(struct broker *broker, const struct port_event *event, struct port_out *out);
@@ -627,6 +651,10 @@ enum base_rc own_log_append(struct broker *broker, const struct own_log *log, en
 /* If it can be done now: else the next snapshot does it. */
 void own_log_move_start(struct broker *broker, const struct own_log *log, enum back_op_kind kind, int64_t offset,
                         struct port_out *out);
+/* It has grown by so much since it was last written anew, and by as much as it held then. */
+bool own_log_has_grown(struct grown *grown, const struct plog_view *view, uint64_t by_bytes);
+void own_log_written_anew(const struct broker *broker, const struct own_log *log, struct grown *grown,
+                          uint64_t held_bytes);
 /* The next record of what is walked through; false: that was the last. */
 MUST_USE
 bool records_next(struct applying *applying, struct rec_record *record_out);

@@ -1,4 +1,4 @@
-/* broker__configs.c: DescribeConfigs: topics from the image, this node from the table of properties.
+/* broker__configs.c: DescribeConfigs: topics from the image, this node from the table of properties, and its log levels.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -16,7 +16,7 @@ typedef struct kafka_describe_configs_response_describe_configs_result described
 typedef struct kafka_describe_configs_response_describe_configs_resource_result described_config;
 typedef struct kafka_describe_configs_response_describe_configs_synonym described_synonym;
 
-static bool is_asked_for(const described_resource *resource, struct base_slice name)
+bool configs_is_asked_for(const described_resource *resource, struct base_slice name)
 {
     if (resource->configuration_keys_count <= 0) { return true; } /* null or empty: all, as in Kafka */
     for (int32_t i = 0; i < resource->configuration_keys_count; i++) {
@@ -77,7 +77,7 @@ static enum base_rc describe_node(struct broker *broker, struct request *request
     for (uint32_t i = 0; i < count; i++) {
         const struct settings_definition *definition = settings_at(i);
         struct base_slice name = base_slice_text(definition->name);
-        if (settings_is_untold(definition) || !is_asked_for(resource, name)) { continue; }
+        if (settings_is_untold(definition) || !configs_is_asked_for(resource, name)) { continue; }
         struct metadata_level levels[METADATA_LEVELS_MAX];
         uint32_t level_count = levels_of(broker, definition, levels);
         described_config *config = &result->configs[result->configs_count];
@@ -101,7 +101,7 @@ static enum base_rc describe_all_brokers(struct broker *broker, struct request *
     if (!metadata_overrides(broker->image, METADATA_RESOURCE_BROKER, base_slice_of("", 0), &cursor)) { return BASE_OK; }
     while (metadata_override_next(broker->image, &cursor, &pair)) {
         const struct settings_definition *definition = settings_find(pair.name);
-        if (definition == NULL || !is_asked_for(resource, pair.name)) { continue; }
+        if (definition == NULL || !configs_is_asked_for(resource, pair.name)) { continue; }
         CHECK((uint32_t)result->configs_count < count); /* each name once */
         struct metadata_level level = {.name = pair.name,
                                        .value = pair.value,
@@ -155,6 +155,7 @@ static enum base_rc describe(struct broker *broker, struct request *request,
     enum base_rc rc = controller_describe_configs(broker->image, asked, &request->arena, answer);
     for (int32_t i = 0; i < asked->resources_count && rc == BASE_OK; i++) {
         const described_resource *resource = &asked->resources[i];
+        if (resource->resource_type == METADATA_RESOURCE_LOGGER) { rc = levels_describe(broker, request, i, answer); }
         if (resource->resource_type != METADATA_RESOURCE_BROKER) { continue; }
         rc = describe_broker(broker, request, resource, &answer->results[i]);
     }

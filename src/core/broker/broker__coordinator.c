@@ -12,7 +12,7 @@
 
 #define AGAIN_NS              UINT64_C(500000000) /* after a write that failed */
 #define RETRY_NS              UINT64_C(10000000)
-#define SNAPSHOT_AFTER_BYTES  ((uint64_t)4 << 20)
+#define TELL_NS               UINT64_C(60000000000)
 #define STATE_BYTES_OF_REGION 64 /* a part of the shard's memory is for texts of groups */
 
 bool is_coordinator_part(struct base_part part)
@@ -28,10 +28,13 @@ static struct group_config config_of(const struct broker_config *broker, size_t 
     struct group_config config;
     group_config_default(&config);
     uint64_t groups = base_min_u64(base_max_u64(region_bytes / 32768, 256), 65536);
+    if (broker->groups_max > 0) { groups = broker->groups_max; }
     config.logs_count = broker->coordinator_groups;
     config.groups_max = (uint32_t)groups;
     config.members_max = (uint32_t)(2 * groups);
     config.offsets_max = (uint32_t)base_min_u64(base_max_u64(region_bytes / 8192, 1024), 1 << 20);
+    if (broker->group_members_max > 0) { config.members_max = broker->group_members_max; }
+    if (broker->group_offsets_max > 0) { config.offsets_max = broker->group_offsets_max; }
     /* Every front may have all its requests here; one more is refused. */
     config.requests_max = (uint32_t)base_min_u64((uint64_t)requests * broker->shards, 32768);
     config.state_bytes = base_max_u64(region_bytes / STATE_BYTES_OF_REGION / BASE_PAGE_BYTES, 64) * BASE_PAGE_BYTES;
@@ -66,6 +69,8 @@ enum base_rc coordinator_create(struct broker *broker, struct base_arena *arena,
     }
     return BASE_OK;
 }
+
+const struct groups *broker_groups(const struct broker *broker) { return broker->groups; }
 
 /* ---- loading ------------------------------------------------------------------------------------------------------------ */
 
@@ -212,7 +217,7 @@ static void move_start(struct broker *broker, uint32_t number, struct port_out *
 {
     struct coordinator *coordinator = &broker->coordinators[number];
     coordinator->is_snapshotting = false;
-    coordinator->bytes_after_snapshot = coordinator->snapshot_bytes;
+    own_log_written_anew(broker, &coordinator->log, &coordinator->grown, coordinator->snapshot_bytes);
     own_log_move_start(broker, &coordinator->log, BACK_GROUP_START, coordinator->snapshot_offset, out);
 }
 
@@ -222,7 +227,7 @@ static void snapshot_if_due(struct broker *broker, uint32_t number)
     if (coordinator->is_snapshotting || broker->is_disk_failed || broker->is_draining) { return; }
     struct plog_view view;
     plog_view(broker->plog, coordinator->log.ref, &view);
-    if (view.size_bytes < 2 * coordinator->bytes_after_snapshot + SNAPSHOT_AFTER_BYTES) { return; }
+    if (!own_log_has_grown(&coordinator->grown, &view, broker->config.coordinator_grown_bytes)) { return; }
     coordinator->is_snapshotting = true;
     coordinator->snapshot_offset = view.offset_end;
     coordinator->snapshot_bytes = 0;
@@ -315,13 +320,42 @@ void coordinator_message(struct broker *broker, const struct port_message *messa
     answer(broker, loan, out);
 }
 
+/* Somebody was refused for want of room: which limit it was, not more often than TELL_NS. */
+static void tell_refusals(struct broker *broker, struct port_out *out)
+{
+    static const struct {
+        const char *what;
+        const char *setting;
+    } words[GROUP_LIMITS] = {[GROUP_LIMIT_GROUPS] = {"groups", "weir.groups.max"},
+                             [GROUP_LIMIT_MEMBERS] = {"members of groups", "weir.group.members.max"},
+                             [GROUP_LIMIT_OFFSETS] = {"offsets of groups", "weir.group.offsets.max"},
+                             [GROUP_LIMIT_BYTES] = {"words of groups", "weir.memory.max.bytes"}};
+    struct group_view view;
+    group_view(broker->groups, &view);
+    for (uint32_t i = 0; i < GROUP_LIMITS; i++) {
+        bool is_told = view.refused[i] == broker->group_refused[i] || broker->now_ns < broker->group_told_ns[i];
+        if (is_told) { continue; }
+        struct base_text text;
+        port_log_begin(out, &text);
+        base_text_add(&text, "no room for more ");
+        base_text_add(&text, words[i].what);
+        base_text_add(&text, " on this shard: ");
+        base_text_add_i64(&text, (int64_t)(view.refused[i] - broker->group_refused[i]));
+        base_text_add(&text, " requests get COORDINATOR_NOT_AVAILABLE; see ");
+        base_text_add(&text, words[i].setting);
+        port_log_end(out, PORT_WARN, "broker", &text);
+        broker->group_refused[i] = view.refused[i];
+        broker->group_told_ns[i] = base_deadline_ns(broker->now_ns, TELL_NS);
+    }
+}
+
 bool coordinator_poll(struct broker *broker, struct port_out *out)
 {
     if (retry_proposals(broker, out) || load_poll(broker, out)) { return true; }
     struct group_out item;
     group_poll(broker->groups, broker->now_ns, broker->wall_ms, &item);
     switch (item.kind) {
-    case GROUP_OUT_NOTHING: return false;
+    case GROUP_OUT_NOTHING: tell_refusals(broker, out); return false;
     case GROUP_OUT_WORKED: return true;
     case GROUP_OUT_PROPOSE:
         broker->coordinators[item.log].proposal = item;

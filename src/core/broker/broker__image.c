@@ -311,7 +311,7 @@ void image_snapshot_begin_if_due(struct broker *broker)
     if (broker->now_ns < broker->snapshot_again_ns) { return; }
     struct plog_view view;
     plog_view(broker->plog, broker->metadata_log.ref, &view);
-    if (view.size_bytes < 2 * broker->metadata_snapshot_bytes + METADATA_SNAPSHOT_AFTER_BYTES) { return; }
+    if (!own_log_has_grown(&broker->metadata_grown, &view, broker->config.metadata_grown_bytes)) { return; }
     broker->is_snapshotting = true;
     broker->snapshot_cursor = (struct controller_cursor){.stage = 0};
     broker->snapshot_offset = view.offset_end;
@@ -363,6 +363,6 @@ static void snapshot_written(struct broker *broker, enum plog_result result, str
     }
     if (!broker->is_snapshot_read) { return; } /* the next batch follows */
     broker->is_snapshotting = false;
-    broker->metadata_snapshot_bytes = broker->snapshot_bytes;
+    own_log_written_anew(broker, &broker->metadata_log, &broker->metadata_grown, broker->snapshot_bytes);
     own_log_move_start(broker, &broker->metadata_log, BACK_METADATA_START, broker->snapshot_offset, out);
 }

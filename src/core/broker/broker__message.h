@@ -52,6 +52,8 @@ enum message_kind {
     /* shard 0 tells every shard what was committed */
     MSG_DELTA, /* lent: batches of the metadata log -> MSG_DELTA_TAKEN */
     MSG_DELTA_TAKEN,
+    MSG_LEVELS, /* of log lines, a byte each; -> MSG_LEVELS_TAKEN */
+    MSG_LEVELS_TAKEN,
     /* back asks the journal on shard 0 */
     MSG_JOURNAL,     /* struct plog_run in words (message__put_run), lent: its pieces -> MSG_JOURNALLED */
     MSG_JOURNALLED,  /* 0 run token, 1 port_rc */

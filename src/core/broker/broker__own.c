@@ -77,6 +77,20 @@ void own_log_move_start(struct broker *broker, const struct own_log *log, enum b
     }
 }
 
+bool own_log_has_grown(struct grown *grown, const struct plog_view *view, uint64_t by_bytes)
+{
+    grown->from_bytes = base_min_u64(grown->from_bytes, view->size_bytes);
+    return view->size_bytes - grown->from_bytes >= grown->held_bytes + by_bytes;
+}
+
+void own_log_written_anew(const struct broker *broker, const struct own_log *log, struct grown *grown,
+                          uint64_t held_bytes)
+{
+    struct plog_view view;
+    plog_view(broker->plog, log->ref, &view);
+    *grown = (struct grown){.held_bytes = held_bytes, .from_bytes = view.size_bytes};
+}
+
 bool records_next(struct applying *applying, struct rec_record *record_out)
 {
     for (;;) {

@@ -2,7 +2,7 @@
  * live on this shard, asked by the fronts of all.
  *
  * A session lives on the shard whose front opened it, and its id says which (fetchsession_shard): a client that comes back to
- * another shard finds it there. See docs/decisions/0006-fetch-sessions-live-where-they-were-opened.md.
+ * another shard finds it there. See docs/decisions/0007-fetch-sessions-live-where-they-were-opened.md.
  *
  *   front                                  the session's shard
  *     MSG_SESSION, begin          ->       epochs compared, the session changed, its list lent

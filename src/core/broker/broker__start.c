@@ -140,6 +140,10 @@ static void on_controller_answer(struct broker *broker, const struct controller_
     struct control_loan *loan = ((struct control_op *)base_pool_at(&broker->control_ops, index))->loan;
     base_pool_give(&broker->control_ops, index);
     loan->answer = item->response;
+    if (loan->request.kind == CONTROLLER_ALTER_CONFIGS && loan->answer != NULL) {
+        struct kafka_incremental_alter_configs_response *altered = (void *)(uintptr_t)loan->answer; /* in its arena */
+        levels_alter(broker, loan->request.request, altered, loan->arena, out);
+    }
     struct port_message answer;
     message_begin(&answer, loan->shard, MSG_CONTROLLED);
     put_asker(&answer, 0, loan->asker);

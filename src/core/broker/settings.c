@@ -38,16 +38,15 @@ static const struct {
     FIELD("weir.fetch.session.bytes.max", broker.session_bytes_max),
     FIELD("weir.fetch.session.eviction.ms", broker.session_eviction_ms),
     FIELD("weir.files.max", files_max),
+    FIELD("weir.group.members.max", broker.group_members_max),
+    FIELD("weir.group.offsets.max", broker.group_offsets_max),
+    FIELD("weir.groups.max", broker.groups_max),
     FIELD("weir.journal.bytes.max", broker.journal_bytes_max),
     FIELD("weir.memory.max.bytes", memory_max_bytes),
     FIELD("weir.metrics.group.label", is_group_label),
     FIELD("weir.shards", shards),
     FIELD("weir.shutdown.timeout.ms", broker.shutdown_ms),
 };
-
-static const char *const rooms[] = {"app",          "base",  "broker", "client",   "codec",   "conn",     "controller",
-                                    "fetchsession", "group", "host",   "host/tls", "host/uv", "host/app", "journal",
-                                    "metadata",     "peer",  "plog",   "port",     "record",  "wait",     "wire/kafka"};
 
 #define LEVEL_PREFIX    "weir.log.level."
 #define LISTENER_PREFIX "listener.name."
@@ -744,31 +743,16 @@ static enum base_rc apply_level(struct settings *settings, struct base_slice roo
                                 struct base_text *why)
 {
     enum port_level level = (enum port_level)choice_of("trace|debug|info|warn|error|fatal", value);
-    if (room.size_bytes == 0) {
-        settings->level = level;
-        return BASE_OK;
-    }
-    size_t known = 0;
-    while (known < BASE_ARRAY_COUNT(rooms) && !is(room, rooms[known])) { known += 1; }
-    if (known == BASE_ARRAY_COUNT(rooms)) {
+    uint32_t logger = room.size_bytes == 0 ? 0 : broker_logger(room);
+    if (logger == BROKER_LOGGERS || (logger == 0 && room.size_bytes > 0)) {
         (void)complain(why, room, "is no room; there are"); /* the answer is the same below */
-        for (size_t i = 0; i < BASE_ARRAY_COUNT(rooms); i++) {
+        for (uint32_t i = 1; i < BROKER_LOGGERS; i++) {
             base_text_add(why, " ");
-            base_text_add(why, rooms[i]);
+            base_text_add(why, broker_logger_name(i));
         }
         return BASE_BAD;
     }
-    for (uint32_t i = 0; i < settings->level_count; i++) {
-        if (!base_slice_equal(settings->levels[i].room, room)) { continue; }
-        settings->levels[i].level = level;
-        return BASE_OK;
-    }
-    if (settings->level_count == SETTINGS_LEVELS_MAX) {
-        base_text_add(why, "too many levels of rooms");
-        return BASE_FULL;
-    }
-    settings->levels[settings->level_count] = (struct settings_level){.room = room, .level = level};
-    settings->level_count += 1;
+    settings->broker.levels[logger] = (int8_t)level;
     return BASE_OK;
 }
 
@@ -892,12 +876,4 @@ enum base_rc settings_apply(const struct settings_list *list, struct settings *s
         rc = apply_pair(list, &list->entries[i], settings_out, why);
     }
     return rc;
-}
-
-enum port_level settings_level_of(const struct settings *settings, struct base_slice room)
-{
-    for (uint32_t i = 0; i < settings->level_count; i++) {
-        if (base_slice_equal(settings->levels[i].room, room)) { return settings->levels[i].level; }
-    }
-    return settings->level;
 }

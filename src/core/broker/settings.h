@@ -21,7 +21,6 @@
 
 #define SETTINGS_ENTRIES_MAX 512
 #define SETTINGS_NAME_MAX    128
-#define SETTINGS_LEVELS_MAX  32
 
 enum settings_layer { SETTINGS_FILE = 0, SETTINGS_COMMAND_LINE = 1 };
 
@@ -46,11 +45,6 @@ struct settings_listener {
     uint16_t port_advertised;          /* 0: the one bound */
 };
 
-struct settings_level {
-    struct base_slice room; /* as in ci/rooms.txt: plog, host/uv */
-    enum port_level level;
-};
-
 enum settings_log_format { SETTINGS_LOG_TEXT = 0, SETTINGS_LOG_JSON = 1 };
 
 /* Everything a node is told. What belongs to the machine is in `broker`, already as it wants it, but for the fields that only the
@@ -63,9 +57,6 @@ struct settings {
     struct base_slice log_dir;       /* the only one there may be */
     struct base_slice cluster_id;    /* weir.cluster.id; empty: none told */
     struct base_slice http_listener; /* host:port; empty: off */
-    struct settings_level levels[SETTINGS_LEVELS_MAX];
-    uint32_t level_count;
-    enum port_level level;
     enum settings_log_format log_format;
     uint32_t shards;           /* 0: as many as cores */
     uint32_t files_max;        /* of the node */
@@ -99,13 +90,10 @@ enum base_rc settings_add(struct settings_list *list, enum settings_layer layer,
 /* Reads the list over the defaults. `warnings` gets one line (ended by '\n') for each property that is accepted and means
  * nothing here.
  * Fails   BASE_BAD: `why` says which property, where it stands, what is wrong, and the nearest names of an unknown one.
- *         BASE_FULL: too many listeners, levels or topic defaults; `why` says so. *settings_out is then undefined. */
+ *         BASE_FULL: too many listeners or topic defaults; `why` says so. *settings_out is then undefined. */
 MUST_USE
 enum base_rc settings_apply(const struct settings_list *list, struct settings *settings_out, struct base_text *why,
                             struct base_text *warnings);
-
-/* The level of a room: its own, else the general one. */
-enum port_level settings_level_of(const struct settings *settings, struct base_slice room);
 
 /* ---- the table ---- */
 

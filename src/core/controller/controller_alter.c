@@ -9,7 +9,11 @@
 #include "controller/controller__room.h"
 #include "wire/kafka/alter_configs.h"
 
-enum { RESOURCE_TOPIC = METADATA_RESOURCE_TOPIC, RESOURCE_BROKER = METADATA_RESOURCE_BROKER };
+enum {
+    RESOURCE_TOPIC = METADATA_RESOURCE_TOPIC,
+    RESOURCE_BROKER = METADATA_RESOURCE_BROKER,
+    RESOURCE_LOGGER = METADATA_RESOURCE_LOGGER
+};
 enum operation { SET = 0, DELETE = 1, APPEND = 2, SUBTRACT = 3 };
 
 typedef struct kafka_incremental_alter_configs_request_alter_configs_resource wanted_change;
@@ -272,6 +276,7 @@ static struct controller__error alter_one(struct controller__decision *decision,
 {
     struct controller__error error = check_form(decision, wanted);
     if (error.code != 0) { return error; }
+    if (wanted->resource_type == RESOURCE_LOGGER && !replaces) { return error; } /* it is no record: see levels_alter */
     if (wanted->resource_type != RESOURCE_TOPIC && wanted->resource_type != RESOURCE_BROKER) {
         char words[8];
         struct base_text type;

@@ -697,7 +697,9 @@ void group_view(const struct groups *groups, struct group_view *view_out)
                                     .offsets = groups->offsets.taken_count,
                                     .requests = groups->requests.taken_count,
                                     .proposals = groups->proposals,
+                                    .applied = groups->applied,
                                     .state_used_bytes = groups->bytes.used_bytes};
+    memcpy(view_out->refused, groups->starved, sizeof view_out->refused);
 }
 
 bool group_offset(const struct groups *groups, struct base_slice group_id, struct base_part part, int64_t *offset_out)
@@ -706,22 +708,6 @@ bool group_offset(const struct groups *groups, struct base_slice group_id, struc
     const struct group__offset *offset = group == NULL ? NULL : group__offset(groups, group, part);
     if (offset != NULL) { *offset_out = offset->offset; }
     return offset != NULL;
-}
-
-bool group_each_offset(const struct groups *groups, uint32_t *cursor, struct base_slice *group_out,
-                       struct base_part *part_out, int64_t *offset_out)
-{
-    while (*cursor < groups->offsets.fresh) {
-        uint32_t slot = *cursor;
-        *cursor += 1;
-        if (!base_pool_is_taken(&groups->offsets, slot)) { continue; }
-        const struct group__offset *offset = base_pool_at(&groups->offsets, slot);
-        *group_out = offset->group->id;
-        *part_out = offset->part;
-        *offset_out = offset->offset;
-        return true;
-    }
-    return false;
 }
 
 bool group_generation(const struct groups *groups, struct base_slice group_id, int32_t *generation_out)

@@ -149,22 +149,68 @@ uint64_t group_next_alarm_ns(const struct groups *groups);
 bool group_is_quiet(const struct groups *groups); /* no request, no proposal, no answer */
 bool group_is_sound(const struct groups *groups); /* every invariant that can be seen from memory */
 
+enum group_limit { GROUP_LIMIT_GROUPS = 0, GROUP_LIMIT_MEMBERS, GROUP_LIMIT_OFFSETS, GROUP_LIMIT_BYTES };
+#define GROUP_LIMITS 4
 struct group_view {
     uint32_t groups;
     uint32_t members; /* committed */
     uint32_t offsets;
     uint32_t requests;
     uint64_t proposals;
+    uint64_t applied; /* records, in recovery and in life */
     size_t state_used_bytes;
+    uint64_t refused[GROUP_LIMITS]; /* how often something found no room, by enum group_limit */
 };
 void group_view(const struct groups *groups, struct group_view *view_out);
 /* A committed offset; false: none. For checkers and tests. */
 bool group_offset(const struct groups *groups, struct base_slice group_id, struct base_part part, int64_t *offset_out);
-/* The committed offsets, in slot order; *cursor 0 first; false at the end. group_out is borrowed until the next change. */
-bool group_each_offset(const struct groups *groups, uint32_t *cursor, struct base_slice *group_out,
-                       struct base_part *part_out, int64_t *offset_out);
 /* The committed generation; false: no such group. */
 bool group_generation(const struct groups *groups, struct base_slice group_id, int32_t *generation_out);
+
+/* Each by each, in slot order; *cursor 0 first; false at the end. The slices live until the next call that changes anything. */
+struct group_look {
+    struct base_slice id;
+    uint32_t log;
+    bool is_committed; /* a record names it */
+    bool is_preparing; /* a round of joining goes on here */
+    bool is_empty;     /* committed; neither this nor the next: its assignment is waited for */
+    bool is_stable;
+    int32_t generation;
+    int64_t state_ms;
+    struct base_slice protocol_type; /* at == NULL: none */
+    struct base_slice leader;
+};
+bool group_each(const struct groups *groups, uint32_t *cursor, struct group_look *look_out);
+struct group_member_look { /* committed */
+    struct base_slice group_id;
+    uint32_t log;
+    struct base_slice id;
+    struct base_slice instance; /* at == NULL: none */
+    struct base_slice assignment;
+    int32_t session_ms;
+    int32_t rebalance_ms;
+};
+bool group_each_member(const struct groups *groups, uint32_t *cursor, struct group_member_look *look_out);
+struct group_offset_look {
+    struct base_slice group_id;
+    uint32_t log;
+    struct base_part part;
+    int64_t offset;
+    int64_t commit_ms;
+    int64_t expire_ms;
+    struct base_slice metadata;
+    bool has_topic; /* it was not deleted */
+};
+bool group_each_offset(const struct groups *groups, uint32_t *cursor, struct group_offset_look *look_out);
+struct group_log_look {
+    bool is_here;        /* it will be led here, or is: group_awaits */
+    bool is_led;         /* loaded, and nothing of it has failed; a node that stops leads on for what is outstanding */
+    bool is_deciding;    /* a proposal is being made, or is outstanding */
+    bool is_outstanding; /* it waits for the disk */
+    bool is_snapshotting;
+};
+void group_log_look(const struct groups *groups, uint32_t log, struct group_log_look *look_out);
+
 /* The group as absolute records of one log, a piece at a time, equal states give equal rows: see tests. */
 uint64_t group_state_hash(const struct groups *groups);
 

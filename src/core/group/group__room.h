@@ -104,6 +104,7 @@ struct group__group {
     struct base_link changed; /* of its log: by the proposal being built, or outstanding */
     bool wants_completion;
     bool has_expired;
+    bool is_sync_over; /* the time for it: who has not asked for its assignment goes, however alive */
     bool is_preparing;
     bool is_initial;  /* it was empty when this round of joining began */
     bool is_extended; /* a member came during the initial delay */
@@ -216,6 +217,8 @@ struct groups {
     uint64_t retry_ns;
     uint64_t sweep_ns;
     uint64_t proposals;
+    uint64_t applied;
+    uint64_t starved[GROUP_LIMITS]; /* by enum group_limit */
     bool is_draining;
     struct base_prng dice;
     uint8_t *scratch;
@@ -276,8 +279,8 @@ struct group__offset *group__offset(const struct groups *groups, const struct gr
                                     struct base_part part);
 struct group__offset *group__offset_make(struct groups *groups, struct group__group *group, struct base_part part);
 void group__offset_free(struct groups *groups, struct group__offset *offset);
-bool group__has_room(const struct groups *groups, uint32_t group_count, uint32_t members, uint32_t offsets,
-                     size_t bytes);
+/* So many more; a no is counted, as the first limit that says it. */
+bool group__has_room(struct groups *groups, uint32_t group_count, uint32_t members, uint32_t offsets, size_t bytes);
 size_t group__data_bytes(const struct group__data *data);
 /* A member's own words, from its parked join or from what is committed. */
 struct base_slice group__instance(const struct group__member *member); /* at == NULL: none */

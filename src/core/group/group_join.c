@@ -7,6 +7,7 @@
 #include "group/group__room.h"
 
 #define MEMBER_BYTES_FIXED 256 /* of a member's record, besides its texts */
+#define JOIN_AGAIN_MS      100 /* at the least: members may ask for 0 */
 
 /* ---- answers ---------------------------------------------------------------------------------------------------------- */
 
@@ -535,8 +536,9 @@ static bool drop_absent(struct group__group *group)
     return is_any;
 }
 
+/* Who stays is written with the generation that a leader begins: without one nothing of them changes. */
 static size_t propose_members(struct groups *groups, struct group__log *log, const struct group__group *group,
-                              uint32_t *count_out)
+                              const struct group__member *leader, uint32_t *count_out)
 {
     size_t bytes = 0;
     for (struct group__member *member = group__member_first(group); member != NULL;
@@ -547,10 +549,17 @@ static size_t propose_members(struct groups *groups, struct group__log *log, con
             continue;
         }
         *count_out += 1;
+        if (leader == NULL) { continue; }
         bytes += group__bytes_rounded(member_bytes(member)) + 32;
         group__propose_member(groups, log, member, member->id, base_slice_of(NULL, 0));
     }
     return bytes;
+}
+
+/* It could not end: once more a while later, and not at once even if that is what its members ask for. */
+static void join_again_later(struct groups *groups, struct group__group *group)
+{
+    group__set_timer(groups, group, GROUP__JOINING, base_max_i64(group__rebalance_ms(group), JOIN_AGAIN_MS));
 }
 
 enum group__verdict group__decide_completion(struct groups *groups, struct group__group *group)
@@ -558,8 +567,8 @@ enum group__verdict group__decide_completion(struct groups *groups, struct group
     if (group->is_touched) { return GROUP__LATER; }
     struct group__log *log = group__log(groups, group->log);
     uint32_t staying = 0;
-    size_t bytes = propose_members(groups, log, group, &staying) + group->id.size_bytes + 8192;
     const struct group__member *leader = elect(group);
+    size_t bytes = propose_members(groups, log, group, leader, &staying) + group->id.size_bytes + 8192;
     if (!group->is_committed && staying == 0) { /* whoever made it is gone, and nothing of it was ever written */
         group->wants_completion = false;
         group->is_preparing = false;
@@ -588,7 +597,7 @@ enum group__verdict group__decide_completion(struct groups *groups, struct group
     group->wants_completion = false;
     if (drop_absent(group) || !is_postponed) { group__change(groups, group); }
     if (is_postponed) {
-        group__set_timer(groups, group, GROUP__JOINING, group__rebalance_ms(group));
+        join_again_later(groups, group);
         return GROUP__DONE;
     }
     group->is_touched = true;
@@ -609,6 +618,6 @@ void group__completion_refused(struct groups *groups, struct group__group *group
         group__join_error(groups, join, KAFKA_ERROR_UNKNOWN_SERVER_ERROR, true);
         if (!member->is_committed) { group__member_free(groups, member, KAFKA_ERROR_UNKNOWN_SERVER_ERROR); }
     }
-    group__set_timer(groups, group, GROUP__JOINING, group__rebalance_ms(group));
+    join_again_later(groups, group);
     group->is_initial = false;
 }

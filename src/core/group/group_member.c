@@ -125,6 +125,7 @@ static void wake_syncs(struct groups *groups, struct group__group *group, int16_
 void group__prepare(struct groups *groups, struct group__group *group)
 {
     CHECK(!group->is_preparing);
+    group->is_sync_over = false; /* who does not join goes */
     wake_syncs(groups, group, KAFKA_ERROR_REBALANCE_IN_PROGRESS);
     group->is_preparing = true;
     group->is_initial = group->state == GROUP__EMPTY;
@@ -263,17 +264,6 @@ void group__session_ended(struct groups *groups, struct group__member *member)
     group__due(groups, member->group);
 }
 
-static void expire_unsynced(struct groups *groups, struct group__group *group)
-{
-    for (struct group__member *member = group__member_first(group); member != NULL;
-         member = group__member_next(group, member)) {
-        if (!member->is_committed || member->has_synced || member->is_going) { continue; }
-        member->is_expired = true;
-        group->has_expired = true;
-    }
-    if (group->has_expired) { group__due(groups, group); }
-}
-
 void group__timer_ended(struct groups *groups, struct group__group *group)
 {
     enum group__timer kind = group->timer_kind;
@@ -292,28 +282,40 @@ void group__timer_ended(struct groups *groups, struct group__group *group)
         complete_when_due(groups, group);
         return;
     case GROUP__JOINING: complete_when_due(groups, group); return;
-    case GROUP__SYNCING: expire_unsynced(groups, group); return;
+    case GROUP__SYNCING:
+        group->is_sync_over = true;
+        group->has_expired = true;
+        group__due(groups, group);
+        return;
     }
     UNREACHABLE();
 }
 
-/* The sessions that have ended, as records. */
+/* A heartbeat that comes before the decision saves whose session has ended, not who is late with its sync. */
+static bool has_expired(const struct group__group *group, const struct group__member *member)
+{
+    if (!member->is_committed || member->is_going) { return false; }
+    return member->is_expired || (group->is_sync_over && !member->has_synced);
+}
+
+/* Who has expired, as records. */
 enum group__verdict group__decide_expired(struct groups *groups, struct group__group *group)
 {
     struct group__log *log = group__log(groups, group->log);
     for (struct group__member *member = group__member_first(group); member != NULL;
          member = group__member_next(group, member)) {
-        if (member->is_expired && !member->is_going) { group__propose_member_gone(groups, log, member); }
+        if (has_expired(group, member)) { group__propose_member_gone(groups, log, member); }
     }
     if (log->round.is_full) { return GROUP__FULL; }
-    group->has_expired = false;
     for (struct group__member *member = group__member_first(group); member != NULL;
          member = group__member_next(group, member)) {
-        if (!member->is_expired) { continue; }
+        if (!has_expired(group, member)) { continue; }
         member->is_expired = false;
         member->is_going = true;
         group__change(groups, group);
     }
+    group->has_expired = false;
+    group->is_sync_over = false;
     return GROUP__DONE;
 }
 

@@ -152,8 +152,9 @@ static int16_t commit_one(struct groups *groups, struct group__log *log, const s
     return KAFKA_ERROR_NONE;
 }
 
-/* Fills the answer, and the round when `error` is none. How many records: *records_out. */
-static enum group__verdict commit_all(struct groups *groups, struct group__request *request, int16_t error,
+/* Fills the answer, and the round when `error` is none. How many records: *records_out. Room is asked for what is not there yet. */
+static enum group__verdict commit_all(struct groups *groups, struct group__request *request,
+                                      const struct group__group *group, int16_t error,
                                       struct kafka_offset_commit_response *response, struct base_arena *arena,
                                       uint32_t *records_out)
 {
@@ -161,6 +162,7 @@ static enum group__verdict commit_all(struct groups *groups, struct group__reque
     struct group__log *log = group__log(groups, request->log);
     bool is_by_id = request->ask.version >= 10;
     size_t bytes = 2 * request->ask.group_id.size_bytes + 256;
+    uint32_t offsets = 0;
     response->topics = kafka_offset_commit_response_offset_commit_response_topic_take(arena, asked->topics_count);
     CHECK(response->topics != NULL);
     response->topics_count = 0;
@@ -182,16 +184,19 @@ static enum group__verdict commit_all(struct groups *groups, struct group__reque
             int16_t code = partition_error(groups, topic, is_by_id, from->partitions[k].partition_index);
             if (code == KAFKA_ERROR_NONE) { code = error; }
             if (code == KAFKA_ERROR_NONE) {
+                struct base_part part = {.topic = topic->id, .index = from->partitions[k].partition_index};
                 code = commit_one(groups, log, request, topic, &from->partitions[k], &bytes);
+                bool is_new = group == NULL || group__offset(groups, group, part) == NULL;
+                offsets += code == KAFKA_ERROR_NONE && is_new ? 1 : 0;
             }
             to->partitions[k].error_code = code;
             *records_out += code == KAFKA_ERROR_NONE ? 1 : 0;
         }
     }
     if (log->round.is_full) { return GROUP__FULL; }
-    /* Every one may be new, and so may the group. */
-    if (*records_out > 0 && !group__has_room(groups, 1, 0, *records_out, bytes)) { return GROUP__STARVED; }
-    if (*records_out > 0) { group__reserve(groups, log, 1, 0, *records_out, bytes); }
+    uint32_t group_count = group == NULL ? 1 : 0;
+    if (*records_out > 0 && !group__has_room(groups, group_count, 0, offsets, bytes)) { return GROUP__STARVED; }
+    if (*records_out > 0) { group__reserve(groups, log, group_count, 0, offsets, bytes); }
     return GROUP__DONE;
 }
 
@@ -212,13 +217,13 @@ enum group__verdict group__decide_commit(struct groups *groups, struct group__re
     struct group__round mark = group__mark(log);
     uint32_t records = 0;
     kafka_offset_commit_response_init(response);
-    enum group__verdict verdict = commit_all(groups, request, error, response, arena, &records);
+    enum group__verdict verdict = commit_all(groups, request, group, error, response, arena, &records);
     if (verdict == GROUP__FULL) { return GROUP__FULL; }
     if (verdict == GROUP__STARVED) { /* the state has no room: nothing of it is done, and each partition says so */
         group__rollback(groups, log, mark);
         base_arena_reset(arena, mark_bytes);
         records = 0;
-        verdict = commit_all(groups, request, KAFKA_ERROR_COORDINATOR_NOT_AVAILABLE, response, arena, &records);
+        verdict = commit_all(groups, request, group, KAFKA_ERROR_COORDINATOR_NOT_AVAILABLE, response, arena, &records);
         CHECK(verdict == GROUP__DONE && records == 0);
     }
     /* In the classic protocol a commit keeps its member alive. */

@@ -65,6 +65,16 @@ void group__reserve(struct groups *groups, struct group__log *log, uint32_t grou
     groups->reserved_bytes += bytes;
 }
 
+/* Somebody goes with the round that is being made: the record of that says so, and another one behind it must not unsay it. */
+static bool has_going(const struct group__group *group)
+{
+    for (const struct group__member *member = group__member_first(group); member != NULL;
+         member = group__member_next(group, member)) {
+        if (member->is_going) { return true; }
+    }
+    return false;
+}
+
 struct kafka_group_record group__record_of(const struct group__group *group)
 {
     struct kafka_group_record record;
@@ -74,7 +84,7 @@ struct kafka_group_record group__record_of(const struct group__group *group)
     record.leader = group__text(group->leader);
     record.generation = group->generation;
     record.state = (int8_t)group->state;
-    record.needs_rebalance = group->needs_rebalance;
+    record.needs_rebalance = group->needs_rebalance || (group->state != GROUP__EMPTY && has_going(group));
     record.state_timestamp_ms = group->state_ms;
     return record;
 }
@@ -340,6 +350,7 @@ enum base_rc group_apply(struct groups *groups, uint32_t log, struct base_slice 
     base_arena_init(&scratch, groups->scratch, GROUP__SCRATCH_BYTES);
     enum base_rc rc = kafka_decode(message, body, version, &scratch, &record);
     if (rc != BASE_OK) { return BASE_BAD; }
+    groups->applied += 1;
     switch (type) {
     case KAFKA_RECORD_GROUP: return apply_group(groups, &record.group);
     case KAFKA_RECORD_GROUP_GONE: return apply_group_gone(groups, &record.group_gone);

@@ -94,14 +94,23 @@ void group__drop(struct groups *groups, struct base_slice *slice)
     *slice = base_slice_of(NULL, 0);
 }
 
-bool group__has_room(const struct groups *groups, uint32_t group_count, uint32_t members, uint32_t offsets,
-                     size_t bytes)
+bool group__has_room(struct groups *groups, uint32_t group_count, uint32_t members, uint32_t offsets, size_t bytes)
 {
     const struct group_config *config = &groups->config;
-    return groups->groups.taken_count + groups->reserved_groups + group_count <= config->groups_max &&
-           groups->members.taken_count + groups->reserved_members + members <= config->members_max &&
-           groups->offsets.taken_count + groups->reserved_offsets + offsets <= config->offsets_max &&
-           groups->bytes.used_bytes + groups->reserved_bytes + bytes <= groups->bytes.room_bytes;
+    enum group_limit limit;
+    if (groups->groups.taken_count + groups->reserved_groups + group_count > config->groups_max) {
+        limit = GROUP_LIMIT_GROUPS;
+    } else if (groups->members.taken_count + groups->reserved_members + members > config->members_max) {
+        limit = GROUP_LIMIT_MEMBERS;
+    } else if (groups->offsets.taken_count + groups->reserved_offsets + offsets > config->offsets_max) {
+        limit = GROUP_LIMIT_OFFSETS;
+    } else if (groups->bytes.used_bytes + groups->reserved_bytes + bytes > groups->bytes.room_bytes) {
+        limit = GROUP_LIMIT_BYTES;
+    } else {
+        return true;
+    }
+    groups->starved[limit] += 1;
+    return false;
 }
 
 /* ---- groups --------------------------------------------------------------------------------------------------------- */

@@ -25,7 +25,11 @@ struct metadata;
 #define METADATA_VALUE_MAX      400 /* of one config value */
 #define METADATA_FEATURES_MAX   32
 
-enum metadata_resource { METADATA_RESOURCE_TOPIC = 2, METADATA_RESOURCE_BROKER = 4 }; /* Kafka's ConfigResource.Type */
+enum metadata_resource { /* Kafka's ConfigResource.Type */
+                         METADATA_RESOURCE_TOPIC = 2,
+                         METADATA_RESOURCE_BROKER = 4,
+                         METADATA_RESOURCE_LOGGER = 8, /* a node's own: no record is of it */
+};
 
 struct metadata_pair {
     struct base_slice name;

@@ -103,7 +103,8 @@ static const char *const effect_names[] = {
     [PORT_MAKE_DIR] = "MAKE_DIR", [PORT_REMOVE_DIR] = "REMOVE_DIR",
     [PORT_SYNC_DIR] = "SYNC_DIR", [PORT_LIST] = "LIST",
     [PORT_SPACE] = "SPACE",       [PORT_LOG] = "LOG",
-    [PORT_READY] = "READY",       [PORT_STOPPED] = "STOPPED",
+    [PORT_LEVEL] = "LEVEL",       [PORT_READY] = "READY",
+    [PORT_STOPPED] = "STOPPED",
 };
 _Static_assert(BASE_ARRAY_COUNT(effect_names) == PORT_EFFECT_COUNT, "every effect has a name");
 
@@ -268,6 +269,7 @@ static void code_done(struct coder *coder, const struct port_event *event)
     case PORT_REMOVE_DIR:
     case PORT_SYNC_DIR: break;
     case PORT_LOG:
+    case PORT_LEVEL:
     case PORT_READY:
     case PORT_STOPPED:
     case PORT_EFFECT_COUNT: UNREACHABLE(); /* notes have no completion */
@@ -383,6 +385,7 @@ uint64_t port_hash_effect(uint64_t hash, uint32_t node, uint32_t shard, const st
         code_u64(&coder, effect->size_bytes);
         return hash_slice(hash_coded(&coder, hash), effect->path);
     case PORT_LOG:
+    case PORT_LEVEL:
         code_u32(&coder, effect->flags);
         return hash_slice(hash_slice(hash_coded(&coder, hash), effect->path), effect->path_to);
     case PORT_READY:

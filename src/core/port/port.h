@@ -6,7 +6,7 @@
  * THE CONTRACT
  *
  * 1. Every effect gets exactly one completion (PORT_EVENT_DONE with the effect's kind and token), also after a close and on
- *    shutdown. There is no cancel. Only PORT_LOG, PORT_READY and PORT_STOPPED are notes: no completion follows.
+ *    shutdown. There is no cancel. Only PORT_LOG, PORT_LEVEL, PORT_READY and PORT_STOPPED are notes: none follows.
  *    A completion never arrives inside the step that asked: it is an event of its own, later, with its own time.
  * 2. Ids are (slot, generation) and are chosen by the core. A slot may be used again, with another generation, only after the
  *    completion of PORT_CLOSE (connection), PORT_CLOSE_FILE (file) or PORT_UNLISTEN (listener), which is the last event of
@@ -15,7 +15,7 @@
  *    An effect that names an id which is not open, or no longer (its failure may be on the way while the core asks),
  *    completes with PORT_CLOSED, a close included.
  * 3. Bytes an effect points at (buffers, pieces, paths) are the host's from the step that asked until the completion, and
- *    the array of pieces too. The text of PORT_LOG is copied before the next step.
+ *    the array of pieces too. The texts of PORT_LOG and PORT_LEVEL are copied before the next step.
  * 4. Writes, truncates and allocations of one file run in the order they were asked. Reads may run beside them, in any order.
  *    A truncate waits until no sync of its file runs, and no sync of that file starts before it is done.
  *    Nothing is ordered across files or names except by waiting for a completion.
@@ -129,7 +129,9 @@ enum port_effect_kind {
     PORT_SPACE, /* disk -> count: bytes that may still be written there; total_bytes: how large it is, at least count. What
                         others write to the same file system changes both at any time */
     /* notes: no completion */
-    PORT_LOG,     /* level, text: one line for people; no secret, no payload */
+    PORT_LOG, /* level, text: one line for people; no secret, no payload */
+    PORT_LEVEL, /* flags: the least level of lines that are wanted from now on, path_to: of which room ("": of all that have no
+                        level of their own; PORT_LEVEL_NONE in flags: it has none any more). Of the whole node */
     PORT_READY,   /* this shard serves */
     PORT_STOPPED, /* this shard has nothing left to do; the host may end it */
     PORT_EFFECT_COUNT
@@ -153,6 +155,7 @@ enum port_where {
                           what is cached (a read that is not falls back to the disk's threads) */
 };
 
+#define PORT_LEVEL_NONE 255u
 enum port_level { PORT_TRACE = 0, PORT_DEBUG, PORT_INFO, PORT_WARN, PORT_ERROR, PORT_FATAL };
 
 struct port_effect {
@@ -164,9 +167,9 @@ struct port_effect {
     struct port_file file;
     struct port_address address;
     uint32_t disk;
-    uint32_t flags;            /* PORT_OPEN: enum port_open_flags; PORT_LOG: enum port_level */
+    uint32_t flags;            /* PORT_OPEN: enum port_open_flags; PORT_LOG, PORT_LEVEL: enum port_level */
     struct base_slice path;    /* PORT_LOG: the text; PORT_RESOLVE: the name. Not NUL-ended. */
-    struct base_slice path_to; /* PORT_RENAME; PORT_LOG: the room's name */
+    struct base_slice path_to; /* PORT_RENAME; PORT_LOG, PORT_LEVEL: the room's name */
     uint64_t position_bytes;
     uint8_t *buffer;
     uint64_t size_bytes;

@@ -45,14 +45,22 @@ int app_usage(const char *command, const char *format, ...) __attribute__((forma
 /* ---- log lines (log.c) ---- */
 
 struct app_log {
-    const struct settings *settings; /* NULL: info and above, as text */
+    const struct settings *settings;    /* NULL: info and above, as text */
+    _Atomic int levels[BROKER_LOGGERS]; /* as they are now; -1: that of the first. Set when settings are */
 };
+/* Takes the settings' levels, and what a shard says of one later (host_notes.level): both from any thread. */
+void app_log_begin(struct app_log *log, const struct settings *settings);
+void app_log_level(struct app_log *log, struct base_slice room, uint32_t level);
 /* One line on stderr in one write: safe from any thread. */
 void app_log_line(const struct app_log *log, uint32_t shard, int64_t wall_ms, enum port_level level,
                   struct base_slice room, struct base_slice text);
 void app_log_own(const struct app_log *log, enum port_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 int64_t app_wall_ms(void);
+/* Whether a line is to be written, or has come too often this second (log_limit.c). *left_out: how many like it were not written since
+ * the last that was. From any thread. */
+MUST_USE
+bool app_log_may(struct base_slice room, struct base_slice text, int64_t wall_ms, uint64_t *left_out);
 
 /* ---- the data directory (data_dir.c) ---- */
 

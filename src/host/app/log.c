@@ -5,6 +5,7 @@
 #include "app__parts.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -67,11 +68,33 @@ static void add_plain_words(struct base_text *line, struct base_slice words)
     }
 }
 
+void app_log_begin(struct app_log *log, const struct settings *settings)
+{
+    log->settings = settings;
+    for (size_t i = 0; i < BROKER_LOGGERS; i++) { atomic_store(&log->levels[i], settings->broker.levels[i]); }
+}
+
+void app_log_level(struct app_log *log, struct base_slice room, uint32_t level)
+{
+    uint32_t logger = room.size_bytes == 0 ? 0 : broker_logger(room);
+    CHECK(logger < BROKER_LOGGERS);
+    atomic_store(&log->levels[logger], level == PORT_LEVEL_NONE ? -1 : (int)level);
+}
+
+static enum port_level least_level(const struct app_log *log, struct base_slice room)
+{
+    if (log->settings == NULL) { return PORT_INFO; }
+    uint32_t logger = broker_logger(room);
+    int own = logger < BROKER_LOGGERS ? atomic_load(&log->levels[logger]) : -1;
+    return (enum port_level)(own >= 0 ? own : atomic_load(&log->levels[0]));
+}
+
 void app_log_line(const struct app_log *log, uint32_t shard, int64_t wall_ms, enum port_level level,
                   struct base_slice room, struct base_slice text)
 {
-    enum port_level least = log->settings == NULL ? PORT_INFO : settings_level_of(log->settings, room);
-    if (level < least) { return; }
+    if (level < least_level(log, room)) { return; }
+    uint64_t left_out = 0;
+    if (level != PORT_FATAL && !app_log_may(room, text, wall_ms, &left_out)) { return; }
     char bytes[LINE_BYTES];
     struct base_text line;
     base_text_init(&line, bytes, sizeof bytes - 4); /* room for the end, however long the text is */
@@ -84,6 +107,10 @@ void app_log_line(const struct app_log *log, uint32_t shard, int64_t wall_ms, en
         add_json_words(&line, room);
         base_text_add(&line, "\",\"shard\":");
         base_text_add_i64(&line, shard);
+        if (left_out > 0) {
+            base_text_add(&line, ",\"left_out\":");
+            base_text_add_i64(&line, (int64_t)left_out);
+        }
         base_text_add(&line, ",\"message\":\"");
         struct base_text message; /* cut by itself, so that the line stays JSON */
         base_text_init(&message, bytes + line.used_bytes, sizeof bytes - 8 - line.used_bytes);
@@ -99,7 +126,12 @@ void app_log_line(const struct app_log *log, uint32_t shard, int64_t wall_ms, en
         base_text_add(&line, " ");
         base_text_add_slice(&line, room);
         base_text_add(&line, " ");
-        add_plain_words(&line, text);
+        add_plain_words(&line, base_slice_of(text.at, base_min_size(text.size_bytes, sizeof bytes - 256)));
+        if (left_out > 0) {
+            base_text_add(&line, " (");
+            base_text_add_i64(&line, (int64_t)left_out);
+            base_text_add(&line, " more like it were left out)");
+        }
     }
     bytes[line.used_bytes] = '\n';
     ssize_t written = write(STDERR_FILENO, bytes, line.used_bytes + 1);

@@ -159,7 +159,7 @@ static int configure(struct app_args *args, struct serve *serve)
         if (file == NULL) { return app_usage("serve", "%s", why_words); }
         return app_usage("serve", "configuration (%s): %s", file, why_words);
     }
-    serve->log.settings = &serve->settings;
+    app_log_begin(&serve->log, &serve->settings);
     log_warnings(&serve->log, warning_words);
     return APP_DONE;
 }
@@ -301,6 +301,12 @@ static void on_log(void *context, uint32_t shard, int64_t wall_ms, enum port_lev
     app_log_line(&serve->log, shard, wall_ms, level, room, text);
 }
 
+static void on_level(void *context, struct base_slice room, uint32_t level)
+{
+    struct serve *serve = context;
+    app_log_level(&serve->log, room, level);
+}
+
 static void print_ready(const struct serve *serve, uint16_t port_first)
 {
     const struct broker_config *config = &serve->settings.broker;
@@ -356,7 +362,7 @@ static int run(struct serve *serve)
         .files_max = BROKER_FILE_SLOTS(config->files_max),
         .step = observe_step,
         .machines = serve->machines,
-        .notes = {.context = serve, .log = on_log, .ready = on_ready},
+        .notes = {.context = serve, .log = on_log, .level = on_level, .ready = on_ready},
     };
     char why[HOST_WHY_BYTES];
     if (host_create(&host_config, &serve->host, why) != PORT_OK) { return app_error(NULL, "%s", why); }

@@ -211,6 +211,7 @@ static void by_name(struct op *op)
     case PORT_SYNC:
     case PORT_CLOSE_FILE:
     case PORT_LOG:
+    case PORT_LEVEL:
     case PORT_READY:
     case PORT_STOPPED:
     case PORT_EFFECT_COUNT: UNREACHABLE();
@@ -347,6 +348,7 @@ void host__disk_run(struct op *op)
     case PORT_SHUT:
     case PORT_CLOSE:
     case PORT_LOG:
+    case PORT_LEVEL:
     case PORT_READY:
     case PORT_STOPPED:
     case PORT_EFFECT_COUNT: UNREACHABLE();

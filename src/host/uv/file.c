@@ -286,6 +286,7 @@ void host__file_do(struct shard *shard, const struct port_effect *effect)
     case PORT_SHUT:
     case PORT_CLOSE:
     case PORT_LOG:
+    case PORT_LEVEL:
     case PORT_READY:
     case PORT_STOPPED:
     case PORT_EFFECT_COUNT: UNREACHABLE();

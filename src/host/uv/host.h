@@ -27,6 +27,7 @@ struct host_notes {
     void *context;
     void (*log)(void *context, uint32_t shard, int64_t wall_ms, enum port_level level, struct base_slice room,
                 struct base_slice text);
+    void (*level)(void *context, struct base_slice room, uint32_t level); /* as PORT_LEVEL has them */
     void (*ready)(void *context, uint32_t shard);
     void (*stopped)(void *context, uint32_t shard);
 };

@@ -896,6 +896,7 @@ void host__net_do(struct shard *shard, const struct port_effect *effect)
     case PORT_LIST:
     case PORT_SPACE:
     case PORT_LOG:
+    case PORT_LEVEL:
     case PORT_READY:
     case PORT_STOPPED:
     case PORT_EFFECT_COUNT: UNREACHABLE();

@@ -112,6 +112,9 @@ static void carry_out(struct shard *shard, const struct port_effect *effect)
                        effect->path);
         }
         break;
+    case PORT_LEVEL:
+        if (notes->level != NULL) { notes->level(notes->context, effect->path_to, effect->flags); }
+        break;
     case PORT_READY:
         if (notes->ready != NULL) { notes->ready(notes->context, shard->index); }
         break;

@@ -63,7 +63,7 @@ static void nothing_told_is_a_working_broker(void **state)
     assert_int_equal(settings.broker.idle_ms, 600000);
     assert_int_equal(settings.files_max, 8192);
     assert_int_equal(settings.shards, 0);
-    assert_int_equal(settings.level, PORT_INFO);
+    assert_int_equal(settings.broker.levels[0], PORT_INFO);
     assert_int_equal(settings.listener_count, 1);
     expect_slice(settings.listeners[0].name, "PLAINTEXT");
     expect_slice(settings.listeners[0].host, "127.0.0.1");
@@ -111,7 +111,7 @@ static void properties_are_read_as_java_reads_them(void **state)
                 "weir.http.listener=");
     assert_int_equal(settings.broker.partitions_default, 3);
     assert_int_equal(settings.broker.node_id, 7);
-    assert_int_equal(settings.level, PORT_DEBUG);
+    assert_int_equal(settings.broker.levels[0], PORT_DEBUG);
     expect_slice(settings.log_dir, "/a/b");
     expect_slice(settings.cluster_id, "Ab\tc\\d");
     assert_int_equal(settings.http_listener.size_bytes, 0);
@@ -233,9 +233,28 @@ static void levels_are_by_room(void **state)
 {
     (void)state;
     expect_good("weir.log.level=warn\nweir.log.level.plog=debug\nweir.log.level.host/uv=error\n");
-    assert_int_equal(settings_level_of(&settings, base_slice_text("plog")), PORT_DEBUG);
-    assert_int_equal(settings_level_of(&settings, base_slice_text("host/uv")), PORT_ERROR);
-    assert_int_equal(settings_level_of(&settings, base_slice_text("conn")), PORT_WARN);
+    assert_int_equal(settings.broker.levels[broker_logger(base_slice_text("plog"))], PORT_DEBUG);
+    assert_int_equal(settings.broker.levels[broker_logger(base_slice_text("host/uv"))], PORT_ERROR);
+    assert_int_equal(settings.broker.levels[broker_logger(base_slice_text("conn"))], -1); /* that of root */
+    assert_int_equal(settings.broker.levels[0], PORT_WARN);
+}
+
+static void fetches_and_their_sessions_have_limits(void **state)
+{
+    (void)state;
+    expect_good("");
+    assert_int_equal(settings.broker.fetch_bytes_max, 57671680);
+    assert_int_equal(settings.broker.session_slots_max, 1000);
+    assert_int_equal(settings.broker.session_eviction_ms, 120000);
+    assert_int_equal(settings.broker.session_bytes_max, 0);
+    expect_good("fetch.max.bytes=1024\nmax.incremental.fetch.session.cache.slots=0\n"
+                "weir.fetch.session.eviction.ms=5\nweir.fetch.session.bytes.max=65536\n");
+    assert_int_equal(settings.broker.fetch_bytes_max, 1024);
+    assert_int_equal(settings.broker.session_slots_max, 0);
+    assert_int_equal(settings.broker.session_eviction_ms, 5);
+    assert_int_equal(settings.broker.session_bytes_max, 65536);
+    expect_bad("fetch.max.bytes=1023\n", "fetch.max.bytes");
+    expect_bad("max.incremental.fetch.session.cache.slots=-1\n", "max.incremental.fetch.session.cache.slots");
 }
 
 static void connections_may_stay_idle_for_ever(void **state)
@@ -262,6 +281,7 @@ int main(void)
         cmocka_unit_test(a_name_without_a_meaning_is_warned_of_once),
         cmocka_unit_test(listeners_are_read_and_advertised),
         cmocka_unit_test(levels_are_by_room),
+        cmocka_unit_test(fetches_and_their_sessions_have_limits),
         cmocka_unit_test(connections_may_stay_idle_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -276,6 +276,65 @@ static void answer_offsets(struct fake *fake, struct fake_conn *conn, int16_t ve
     fake_send_answer(conn, KAFKA_API_LIST_OFFSETS, &answer, version, correlation);
 }
 
+/* What a fetch is about: what it says, and what its session follows beside. */
+static void note_followed(const struct fake *fake, const struct kafka_fetch_request *request, struct fake_session *next)
+{
+    *next = request->session_epoch > 0 ? fake->session : (struct fake_session){.id = 0};
+    for (int32_t t = 0; t < request->topics_count; t++) {
+        for (int32_t i = 0; i < request->topics[t].partitions_count; i++) {
+            const struct kafka_fetch_request_fetch_partition *asked = &request->topics[t].partitions[i];
+            if (!next->follows[asked->partition]) { next->told_ends[asked->partition] = -1; }
+            next->follows[asked->partition] = true;
+            next->offsets[asked->partition] = asked->fetch_offset;
+        }
+    }
+    for (int32_t t = 0; t < request->forgotten_topics_data_count; t++) {
+        for (int32_t i = 0; i < request->forgotten_topics_data[t].partitions_count; i++) {
+            next->follows[request->forgotten_topics_data[t].partitions[i]] = false;
+        }
+    }
+}
+
+/* The error of a fetch that goes on with a session that is not there, or not in that epoch. */
+static int16_t session_error(struct fake *fake, const struct kafka_fetch_request *request)
+{
+    if (request->session_epoch == 0) {
+        fake->fetches_full += 1;
+        if (request->session_id != 0) { fake->session_closed = request->session_id; }
+    }
+    if (request->session_epoch <= 0) { return KAFKA_ERROR_NONE; }
+    fake->fetches_gone_on += 1;
+    for (int32_t t = 0; t < request->topics_count; t++) {
+        fake->partitions_said += (uint32_t)request->topics[t].partitions_count;
+    }
+    for (int32_t t = 0; t < request->forgotten_topics_data_count; t++) {
+        fake->partitions_forgotten += (uint32_t)request->forgotten_topics_data[t].partitions_count;
+    }
+    int16_t scripted = fake->session_error;
+    fake->session_error = KAFKA_ERROR_NONE;
+    if (scripted != KAFKA_ERROR_NONE) { return scripted; }
+    if (fake->forgets_session) { fake->session.id = 0; }
+    fake->forgets_session = false;
+    if (fake->session.id == 0 || request->session_id != fake->session.id) {
+        return KAFKA_ERROR_FETCH_SESSION_ID_NOT_FOUND;
+    }
+    return request->session_epoch == fake->session.epoch ? KAFKA_ERROR_NONE : KAFKA_ERROR_INVALID_FETCH_SESSION_EPOCH;
+}
+
+static size_t read_log(const struct fake_log *log, int64_t offset, uint8_t *bytes)
+{
+    size_t used = 0;
+    for (uint32_t j = 0; j < log->count; j++) {
+        struct rec_batch batch;
+        assert_int_equal(rec_batch_view(base_slice_of(log->batches[j].at, log->batches[j].size_bytes), &batch), REC_OK);
+        if (rec_offset_end(&batch) <= offset) { continue; }
+        if (used > 0 && used + batch.size_bytes > (size_t)1 << 16) { break; } /* as fake_new asks for */
+        memcpy(bytes + used, log->batches[j].at, batch.size_bytes);
+        used += batch.size_bytes;
+    }
+    return used;
+}
+
 static void answer_fetch(struct fake *fake, struct fake_conn *conn, int16_t version, int32_t correlation,
                          const struct kafka_fetch_request *request)
 {
@@ -288,37 +347,41 @@ static void answer_fetch(struct fake *fake, struct fake_conn *conn, int16_t vers
     topic.topic = kafka_text_words(TOPIC);
     topic.topic_id = topic_id;
     topic.partitions = parts;
-    topic.partitions_count = request->topics[0].partitions_count;
-    for (int32_t i = 0; i < topic.partitions_count; i++) {
-        const struct kafka_fetch_request_fetch_partition *asked = &request->topics[0].partitions[i];
-        const struct fake_log *log = &fake->logs[asked->partition];
-        size_t used = 0;
-        kafka_fetch_response_partition_data_init(&parts[i]);
-        parts[i].partition_index = asked->partition;
-        parts[i].high_watermark = log->end;
+    answer.error_code = session_error(fake, request);
+    struct fake_session next;
+    note_followed(fake, request, &next);
+    for (int32_t p = 0; p < FAKE_PARTS_MAX && answer.error_code == 0; p++) {
+        if (!next.follows[p]) { continue; }
+        const struct fake_log *log = &fake->logs[p];
+        struct kafka_fetch_response_partition_data *part = &parts[topic.partitions_count];
+        kafka_fetch_response_partition_data_init(part);
+        part->partition_index = p;
+        part->high_watermark = log->end;
         bool has_script = fake->fetch_errors_used < fake->fetch_error_count;
-        parts[i].error_code = has_script ? fake->fetch_errors[fake->fetch_errors_used] : 0;
+        part->error_code = has_script ? fake->fetch_errors[fake->fetch_errors_used] : 0;
         if (has_script) { fake->fetch_errors_used += 1; }
-        if (asked->fetch_offset < log->start || asked->fetch_offset > log->end) {
-            parts[i].error_code = KAFKA_ERROR_OFFSET_OUT_OF_RANGE;
+        if (next.offsets[p] < log->start || next.offsets[p] > log->end) {
+            part->error_code = KAFKA_ERROR_OFFSET_OUT_OF_RANGE;
         }
-        bytes[i] = malloc(1 << 20);
-        assert_non_null(bytes[i]);
-        for (uint32_t j = 0; parts[i].error_code == 0 && j < log->count; j++) {
-            struct rec_batch batch;
-            assert_int_equal(rec_batch_view(base_slice_of(log->batches[j].at, log->batches[j].size_bytes), &batch),
-                             REC_OK);
-            if (rec_offset_end(&batch) <= asked->fetch_offset) { continue; }
-            if (used > 0 && used + batch.size_bytes > (size_t)asked->partition_max_bytes) { break; }
-            memcpy(bytes[i] + used, log->batches[j].at, batch.size_bytes);
-            used += batch.size_bytes;
-        }
-        parts[i].records = kafka_records_of(bytes[i], used);
+        bytes[p] = malloc(1 << 20);
+        assert_non_null(bytes[p]);
+        size_t used = part->error_code == 0 ? read_log(log, next.offsets[p], bytes[p]) : 0;
+        part->records = kafka_records_of(bytes[p], used);
+        bool is_left_out =
+            request->session_epoch > 0 && used == 0 && part->error_code == 0 && next.told_ends[p] == log->end;
+        next.told_ends[p] = part->error_code == 0 ? log->end : -1;
+        if (!is_left_out) { topic.partitions_count += 1; }
+    }
+    if (fake->has_sessions && answer.error_code == 0 && request->session_epoch >= 0) {
+        next.id = request->session_epoch == 0 ? fake->session_closed + 100 : fake->session.id;
+        next.epoch = request->session_epoch + 1;
+        fake->session = next;
+        answer.session_id = next.id;
     }
     answer.responses = &topic;
-    answer.responses_count = 1;
+    answer.responses_count = topic.partitions_count > 0 ? 1 : 0;
     fake_send_answer(conn, KAFKA_API_FETCH, &answer, version, correlation);
-    for (int32_t i = 0; i < topic.partitions_count; i++) { free(bytes[i]); }
+    for (int32_t p = 0; p < FAKE_PARTS_MAX; p++) { free(bytes[p]); }
 }
 
 static int16_t next_call_error(struct fake *fake)
@@ -472,9 +535,11 @@ static bool has_to_wait(struct fake *fake, struct fake_conn *conn, struct base_s
     }
     base_arena_init(&arena, memory, sizeof memory);
     assert_int_equal(kafka_fetch_request_decode(body, header.request_api_version, &arena, &request), BASE_OK);
-    for (int32_t i = 0; i < request.topics[0].partitions_count; i++) {
-        const struct kafka_fetch_request_fetch_partition *asked = &request.topics[0].partitions[i];
-        if (asked->fetch_offset != fake->logs[asked->partition].end) { return false; }
+    bool is_refused = request.session_epoch > 0 && (fake->session_error != 0 || fake->forgets_session);
+    struct fake_session next;
+    note_followed(fake, &request, &next);
+    for (int32_t p = 0; p < FAKE_PARTS_MAX; p++) {
+        if (is_refused || (next.follows[p] && next.offsets[p] != fake->logs[p].end)) { return false; }
     }
     if (!conn->is_waiting) { conn->wait_until_ns = fake->now_ns + (uint64_t)request.max_wait_ms * 1000000; }
     conn->is_waiting = fake->now_ns < conn->wait_until_ns;

@@ -79,6 +79,14 @@ struct fake_result { /* what a test may look at after the next poll */
     int16_t answer_error; /* CreateTopics, DeleteTopics: of the first topic */
 };
 
+struct fake_session { /* of fetches; the fake keeps one */
+    int32_t id;       /* 0: none */
+    int32_t epoch;    /* that is next */
+    bool follows[FAKE_PARTS_MAX];
+    int64_t offsets[FAKE_PARTS_MAX];
+    int64_t told_ends[FAKE_PARTS_MAX];
+};
+
 struct fake {
     struct client_config config;
     struct client *client;
@@ -110,6 +118,10 @@ struct fake {
     bool error_after_append; /* the errors come after the batch was written */
     uint32_t lose_answers;   /* so many produce requests are carried out, and the connection then resets */
     uint32_t lose_requests;  /* so many are not carried out, and the connection resets */
+    bool has_sessions;       /* of fetches: else each answer says that there is none */
+    int16_t session_error;   /* once, of a whole fetch that goes on with a session */
+    bool forgets_session;    /* once: the next fetch that goes on with it is refused */
+    struct fake_session session;
     int16_t fetch_errors[16];
     uint32_t fetch_error_count;
     uint32_t fetch_errors_used;
@@ -125,7 +137,12 @@ struct fake {
     int16_t versions[128];
     uint32_t produce_in_flight;
     uint32_t connects;
-    char group[64]; /* the last that was asked about */
+    uint32_t fetches_full;    /* that named epoch 0 */
+    uint32_t fetches_gone_on; /* that went on with a session */
+    uint32_t partitions_said; /* in fetches that went on with one */
+    uint32_t partitions_forgotten;
+    int32_t session_closed; /* the last that a full fetch named */
+    char group[64];         /* the last that was asked about */
 };
 
 struct fake *fake_new(void); /* config at defaults for tests; change it, then fake_start */

@@ -454,11 +454,149 @@ static void a_call_with_no_broker_times_out_and_was_not_carried_out(void **state
     fake_free(fake);
 }
 
+/* ---- fetch sessions ---- */
+
+static struct fake *given_sessions(void)
+{
+    struct fake *fake = fake_new();
+    fake->has_sessions = true;
+    fake->parts = 2;
+    fake->config.fetch_wait_ms = 100;
+    fake_append(fake, 0, letters, 3, CODEC_NONE);
+    fake_start(fake);
+    assign_from(fake, CLIENT_FROM_BEGINNING, 0, CLIENT_RESET_FAIL);
+    fake_run(fake, 1);
+    fake_run(fake, 1);
+    expect_values(fake, "a b c");
+    return fake;
+}
+
+static void what_a_session_knows_is_not_said_again(void **state)
+{
+    (void)state;
+    struct fake *fake = given_sessions();
+    fake_run(fake, 2000); /* some twenty fetches, whose time passes */
+    assert_int_equal(fake->fetches_full, 1);
+    assert_true(fake->fetches_gone_on > 10);
+    assert_int_equal(fake->partitions_said, 1); /* the offset after the records, once */
+    assert_int_equal(fake->partitions_forgotten, 0);
+    assert_int_equal(fake_count(fake, CLIENT_AT_END), 1);
+    fake_append(fake, 0, letters + 3, 2, CODEC_NONE);
+    fake_run(fake, 200);
+    expect_values(fake, "a b c d e");
+    assert_int_equal(fake_count(fake, CLIENT_AT_END), 2);
+    assert_int_equal(fake->fetches_full, 1);
+    fake_free(fake);
+}
+
+static void a_partition_that_is_read_no_more_is_forgotten(void **state)
+{
+    (void)state;
+    struct fake *fake = given_sessions();
+    struct client_assignment more = {.token = 8,
+                                     .topic = base_slice_text("t"),
+                                     .partition = 1,
+                                     .start = CLIENT_FROM_OFFSET,
+                                     .reset = CLIENT_RESET_FAIL};
+    assert_int_equal(client_assign(fake->client, &more), BASE_OK);
+    fake_run(fake, 300);
+    assert_true(fake->session.follows[0] && fake->session.follows[1]);
+    client_unassign(fake->client, base_slice_text("t"), 0);
+    fake_run(fake, 300);
+    assert_int_equal(fake->partitions_forgotten, 1);
+    assert_true(!fake->session.follows[0] && fake->session.follows[1]);
+    assert_int_equal(fake->fetches_full, 1);
+    fake_free(fake);
+}
+
+/* The broker has told where the partition ends, and says no more of it. */
+static void the_end_is_told_to_a_new_assignment_though_the_broker_leaves_it_out(void **state)
+{
+    (void)state;
+    struct fake *fake = given_sessions();
+    fake_run(fake, 300);
+    assert_int_equal(fake_count(fake, CLIENT_AT_END), 1);
+    assign_from(fake, CLIENT_FROM_OFFSET, 3, CLIENT_RESET_FAIL);
+    fake_run(fake, 300);
+    assert_int_equal(fake_count(fake, CLIENT_AT_END), 2);
+    assert_int_equal(fake->fetches_full, 1);
+    fake_free(fake);
+}
+
+static void a_session_that_the_broker_forgot_is_opened_anew(void **state)
+{
+    (void)state;
+    struct fake *fake = given_sessions();
+    fake->forgets_session = true;
+    fake_append(fake, 0, letters + 3, 2, CODEC_NONE);
+    fake_run(fake, 300);
+    expect_values(fake, "a b c d e");
+    assert_int_equal(fake->fetches_full, 2);
+    assert_int_equal(fake->session_closed, 0); /* there is nothing to be ended */
+    fake_free(fake);
+}
+
+static void a_session_in_disorder_is_ended_and_opened_anew(void **state)
+{
+    (void)state;
+    static const int16_t errors[] = {KAFKA_ERROR_INVALID_FETCH_SESSION_EPOCH, KAFKA_ERROR_FETCH_SESSION_TOPIC_ID_ERROR,
+                                     KAFKA_ERROR_UNKNOWN_SERVER_ERROR};
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(errors); i++) {
+        struct fake *fake = given_sessions();
+        int32_t before = fake->session.id;
+        fake->session_error = errors[i];
+        fake_append(fake, 0, letters + 3, 2, CODEC_NONE);
+        fake_run(fake, 1000);
+        expect_values(fake, "a b c d e");
+        assert_int_equal(fake->session_closed, before);
+        assert_true(fake->session.id != before);
+        assert_true(fake->fetches_gone_on > 1);
+        fake_free(fake);
+    }
+}
+
+static void without_room_for_a_session_each_fetch_is_a_full_one(void **state)
+{
+    (void)state;
+    struct fake *fake = given_sessions();
+    fake->has_sessions = false;
+    fake->forgets_session = true;
+    fake_append(fake, 0, letters + 3, 2, CODEC_NONE);
+    fake_run(fake, 1000);
+    expect_values(fake, "a b c d e");
+    uint32_t gone_on = fake->fetches_gone_on;
+    fake_run(fake, 1000);
+    assert_true(fake->fetches_full > 5);
+    assert_int_equal(fake->fetches_gone_on, gone_on);
+    fake_free(fake);
+}
+
+static void an_old_broker_is_not_asked_for_a_session(void **state)
+{
+    (void)state;
+    struct fake *fake = fake_new();
+    fake->version_max[KAFKA_API_FETCH] = 6;
+    fake_append(fake, 0, letters, 3, CODEC_NONE);
+    fake_start(fake);
+    assign_from(fake, CLIENT_FROM_BEGINNING, 0, CLIENT_RESET_FAIL);
+    fake_run(fake, 100);
+    expect_values(fake, "a b c");
+    assert_int_equal(fake->fetches_full + fake->fetches_gone_on, 0);
+    fake_free(fake);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_partition_is_read_from_its_beginning_in_order),
         cmocka_unit_test(every_compression_is_opened),
+        cmocka_unit_test(what_a_session_knows_is_not_said_again),
+        cmocka_unit_test(a_partition_that_is_read_no_more_is_forgotten),
+        cmocka_unit_test(the_end_is_told_to_a_new_assignment_though_the_broker_leaves_it_out),
+        cmocka_unit_test(a_session_that_the_broker_forgot_is_opened_anew),
+        cmocka_unit_test(a_session_in_disorder_is_ended_and_opened_anew),
+        cmocka_unit_test(without_room_for_a_session_each_fetch_is_a_full_one),
+        cmocka_unit_test(an_old_broker_is_not_asked_for_a_session),
         cmocka_unit_test(an_offset_inside_a_batch_begins_there),
         cmocka_unit_test(the_end_shows_what_comes_later),
         cmocka_unit_test(a_time_begins_at_the_first_record_that_is_as_new),

@@ -991,7 +991,10 @@ static void brokers_change_one_by_one_or_all_together(void **state)
         assert_int_equal(change(false, broker, wrong[i].name, wrong[i].key, wrong[i].value),
                          KAFKA_ERROR_INVALID_REQUEST);
     }
-    assert_int_equal(change(false, 8, "1", "root", "INFO"), KAFKA_ERROR_INVALID_REQUEST);
+    assert_int_equal(change(false, 16, "1", "root", "INFO"), KAFKA_ERROR_INVALID_REQUEST);
+    assert_int_equal(change(true, METADATA_RESOURCE_LOGGER, "1", "root", "INFO"), KAFKA_ERROR_INVALID_REQUEST);
+    /* Levels of log lines are no records: whoever keeps them judges them. */
+    assert_int_equal(change(false, METADATA_RESOURCE_LOGGER, "1", "root", "INFO"), KAFKA_ERROR_NONE);
 }
 
 static const struct kafka_describe_configs_response *describe_keys(int8_t type, const char *name, const char *key,

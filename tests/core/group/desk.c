@@ -520,3 +520,13 @@ void given_stable(uint32_t count, const char *ids[STABLE_MAX])
     assert_string_equal(text_of(joined(joins[0])->leader), ids[0]);
     assert_string_equal(state_of("g"), "Stable");
 }
+
+void hold_log_of(const char *group)
+{
+    uint32_t log = group_log_of(base_slice_text(group), desk.config.logs_count);
+    char other[8] = "other-a";
+    while (group_log_of(base_slice_text(other), desk.config.logs_count) != log) { other[6] += 1; }
+    desk.is_holding = true;
+    (void)commit((struct who){.group = other, .generation = -1}, "t", 0, 7); /* answered when it has landed */
+    assert_int_equal(held(), 1);
+}

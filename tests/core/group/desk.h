@@ -55,7 +55,8 @@ void pass_ms(int64_t ms);     /* by steps of at most 100 */
 void restart(void);           /* a new machine from the log, which leads at once */
 void begin_snapshot(uint32_t log);
 bool snapshot_is_running(void);
-uint32_t held(void); /* proposals that wait */
+uint32_t held(void);                 /* proposals that wait */
+void hold_log_of(const char *group); /* another group's commit waits there: what is asked now is decided together */
 void put_topic(const char *name, int32_t partitions);
 void remove_topic(const char *name);
 struct base_part part_of(const char *topic, int32_t index);

@@ -279,6 +279,26 @@ static void a_static_member_takes_its_old_place_without_a_rebalance(void **state
     assert_int_equal(join_error(join((struct who){.member = old, .instance = "i9"})), KAFKA_ERROR_UNKNOWN_MEMBER_ID);
 }
 
+static void a_place_that_is_taken_while_another_leaves_does_not_hide_that_it_left(void **state)
+{
+    (void)state;
+    open_desk();
+    uint32_t tokens[2];
+    tokens[0] = join((struct who){.group = "g", .instance = "i0"});
+    tokens[1] = join((struct who){.group = "g", .instance = "i1"});
+    pass_ms(1000);
+    const char *leader = text_of(joined(tokens[0])->member_id);
+    (void)sync((struct who){.member = leader, .instance = "i0", .generation = 1}, NULL);
+    assert_string_equal(state_of("g"), "Stable");
+    hold_log_of("g"); /* so that both are decided together */
+    (void)leave(3, "", "i0");
+    (void)join((struct who){.instance = "i1"});
+    desk.is_holding = false;
+    land();
+    run_desk();
+    assert_string_equal(state_of("g"), "PreparingRebalance");
+}
+
 static void a_static_leader_that_comes_back_is_told_so_only_where_it_can_skip_the_assignment(void **state)
 {
     (void)state;
@@ -354,6 +374,32 @@ static void a_static_member_that_is_away_stays_until_its_session_ends(void **sta
     assert_int_equal(joined(again)->generation_id, 2);
 }
 
+static void a_group_whose_static_members_are_all_away_waits_and_writes_nothing(void **state)
+{
+    (void)state;
+    open_desk();
+    struct who who = {.session_ms = 300000, .rebalance_ms = 1};
+    uint32_t tokens[2];
+    who.instance = "i0";
+    tokens[0] = join(who);
+    who.instance = "i1";
+    tokens[1] = join(who);
+    pass_ms(100); /* the initial delay, and no more: who does not sync in a millisecond goes */
+    const char *other = text_of(joined(tokens[1])->member_id);
+    (void)sync((struct who){.member = text_of(joined(tokens[0])->member_id), .instance = "i0", .generation = 1}, NULL);
+    (void)sync((struct who){.member = other, .instance = "i1", .generation = 1}, NULL);
+    assert_int_equal(leave_error(leave(3, "", "i0")), KAFKA_ERROR_NONE); /* now all join anew, but i1 does not come */
+    pass_ms(1000);
+    uint32_t before = desk.proposals;
+    pass_ms(100000);
+    assert_int_equal(desk.proposals, before);
+    who.member = other;
+    uint32_t again = join(who);
+    pass_ms(1000);
+    assert_int_equal(joined(again)->generation_id, 2);
+    assert_int_equal(joined(again)->members_count, 1);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, given_desk, expect_the_log_says_all)
@@ -374,10 +420,12 @@ int main(void)
         TEST(whoever_lost_the_answer_is_told_again_until_the_assignment_is_there),
         TEST(a_member_that_never_comes_back_for_its_first_generation_is_forgotten),
         TEST(a_static_member_takes_its_old_place_without_a_rebalance),
+        TEST(a_place_that_is_taken_while_another_leaves_does_not_hide_that_it_left),
         TEST(a_static_leader_that_comes_back_is_told_so_only_where_it_can_skip_the_assignment),
         TEST(a_static_member_that_would_change_the_protocol_makes_a_rebalance),
         TEST(a_static_member_that_comes_back_before_the_assignment_makes_a_rebalance),
         TEST(a_static_member_that_is_away_stays_until_its_session_ends),
+        TEST(a_group_whose_static_members_are_all_away_waits_and_writes_nothing),
     };
 #undef TEST
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -66,6 +66,23 @@ static void from_version_5_on_a_sync_must_say_its_protocol(void **state)
     assert_int_equal(sync_error(sync(who, NULL)), KAFKA_ERROR_NONE);
 }
 
+static void an_assignment_does_not_hide_that_somebody_left(void **state)
+{
+    (void)state;
+    open_desk();
+    uint32_t joins[2];
+    const char *ids[2];
+    for (int i = 0; i < 2; i++) { ids[i] = id_of_new((struct who){.group = "g"}, &joins[i]); }
+    pass_ms(1000);
+    hold_log_of("g"); /* so that both are decided together */
+    (void)leave(2, ids[1], NULL);
+    uint32_t token = sync((struct who){.member = ids[0], .generation = 1}, NULL);
+    desk.is_holding = false;
+    land();
+    assert_string_equal(assigned(token), "");
+    assert_string_equal(state_of("g"), "PreparingRebalance");
+}
+
 static void whoever_waits_for_an_assignment_is_woken_by_a_new_round(void **state)
 {
     (void)state;
@@ -101,6 +118,24 @@ static void a_leader_that_never_assigns_does_not_hold_the_group_for_ever(void **
     assert_int_equal(again->generation_id, 2);
     assert_string_equal(text_of(again->leader), ids[1]);
     assert_int_equal(again->members_count, 1);
+}
+
+static void a_heartbeat_while_the_disk_is_slow_does_not_save_a_leader_that_never_assigns(void **state)
+{
+    (void)state;
+    open_desk();
+    uint32_t joins[2];
+    const char *ids[2];
+    for (int i = 0; i < 2; i++) { ids[i] = id_of_new((struct who){.rebalance_ms = 5000}, &joins[i]); }
+    pass_ms(1000);
+    uint32_t waiting = sync((struct who){.member = ids[1], .generation = 1}, NULL);
+    hold_log_of("g"); /* the time is over, and nothing can be decided yet */
+    pass_ms(5000);
+    (void)heartbeat((struct who){.member = ids[0], .generation = 1});
+    desk.is_holding = false;
+    land();
+    assert_int_equal(sync_error(waiting), KAFKA_ERROR_REBALANCE_IN_PROGRESS);
+    assert_int_equal(heartbeat((struct who){.member = ids[0], .generation = 1}), KAFKA_ERROR_UNKNOWN_MEMBER_ID);
 }
 
 static void whoever_never_asked_for_its_assignment_is_dropped_from_a_stable_group(void **state)
@@ -354,8 +389,10 @@ int main(void)
         TEST(everybody_gets_what_the_leader_assigned_and_a_forgotten_member_nothing),
         TEST(an_assignment_asked_for_out_of_turn_is_refused),
         TEST(from_version_5_on_a_sync_must_say_its_protocol),
+        TEST(an_assignment_does_not_hide_that_somebody_left),
         TEST(whoever_waits_for_an_assignment_is_woken_by_a_new_round),
         TEST(a_leader_that_never_assigns_does_not_hold_the_group_for_ever),
+        TEST(a_heartbeat_while_the_disk_is_slow_does_not_save_a_leader_that_never_assigns),
         TEST(whoever_never_asked_for_its_assignment_is_dropped_from_a_stable_group),
         TEST(a_heartbeat_says_whether_its_member_is_still_one),
         TEST(a_member_that_is_silent_for_a_session_is_gone_and_the_others_share_anew),

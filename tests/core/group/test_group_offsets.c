@@ -205,6 +205,23 @@ static void without_room_a_commit_is_refused_and_nothing_of_it_is_done(void **st
     assert_int_equal(fetched("s", "t", 3), 103);
 }
 
+static void where_there_is_no_room_for_more_what_is_there_moves_on(void **state)
+{
+    (void)state;
+    desk.config.offsets_max = 4;
+    desk.config.groups_max = 1;
+    open_desk();
+    assert_int_equal(commit_many("s", 4, kafka_text_null(), -1)->topics[0].partitions[0].error_code, KAFKA_ERROR_NONE);
+    assert_int_equal(commit_error(commit(simple("z"), "t", 0, 7)), KAFKA_ERROR_COORDINATOR_NOT_AVAILABLE);
+    assert_int_equal(commit_error(commit(simple("s"), "t", 3, 200)), KAFKA_ERROR_NONE);
+    assert_int_equal(fetched("s", "t", 3), 200);
+    assert_int_equal(join_error(join((struct who){.group = "y"})), KAFKA_ERROR_COORDINATOR_NOT_AVAILABLE);
+    struct group_view view;
+    group_view(desk.groups, &view);
+    assert_int_equal(view.refused[GROUP_LIMIT_GROUPS], 2);
+    assert_int_equal(view.refused[GROUP_LIMIT_MEMBERS], 0);
+}
+
 /* ---- going -------------------------------------------------------------------------------------------------------------------- */
 
 static void offsets_of_an_empty_group_expire_by_the_time_it_was_left(void **state)
@@ -497,6 +514,7 @@ int main(void)
         TEST(nothing_is_seen_before_it_is_committed_and_it_is_answered_only_then),
         TEST(a_thousand_commits_that_wait_are_one_proposal),
         TEST(after_a_log_has_failed_nobody_is_answered_as_if_it_had_not),
+        TEST(where_there_is_no_room_for_more_what_is_there_moves_on),
         TEST(without_room_a_commit_is_refused_and_nothing_of_it_is_done),
         TEST(offsets_of_an_empty_group_expire_by_the_time_it_was_left),
         TEST(what_is_committed_while_a_check_is_due_stays),

@@ -342,6 +342,7 @@ static void server_done(struct server *server, const struct port_event *event, s
     case PORT_LIST:
     case PORT_SPACE: boot_done(server, event, out); break;
     case PORT_LOG:
+    case PORT_LEVEL:
     case PORT_READY:
     case PORT_STOPPED:
     case PORT_EFFECT_COUNT: UNREACHABLE();
