@@ -114,6 +114,8 @@ enum rec_verdict batch_judge(struct broker *broker, const struct back_log *log, 
         base_arena_init(&scratch, block, scratch_bytes);
     }
     enum rec_verdict verdict = rec_validate(bytes, &rules, block == NULL ? NULL : &scratch, facts);
+    stored->bytes.size_bytes =
+        verdict == REC_OK ? facts->batch.size_bytes : bytes.size_bytes; /* and nothing after it */
     if (verdict == REC_OK && is_recoded) { verdict = recode(broker, log, facts, stored); }
     if (block != NULL) { base_pages_give(broker->pages, block); }
     return verdict;

@@ -42,6 +42,10 @@ static void fill_parts(struct broker *broker, struct request *request, const str
                 part->is_answered = true;
                 part->error = KAFKA_ERROR_INVALID_REQUEST;
             }
+            if (!part->is_answered && request->version >= 2 && (list->isolation_level & ~1) != 0) {
+                part->is_answered = true; /* Kafka stumbles over it, and says no more than that */
+                part->error = KAFKA_ERROR_UNKNOWN_SERVER_ERROR;
+            }
             part->ask_offset = asked->timestamp;
             part->ask_epoch = request->version >= 4 ? asked->current_leader_epoch : -1;
         }
@@ -74,7 +78,7 @@ void list_offsets_answered(struct broker *broker, struct request *request, struc
     answer->topics = kafka_list_offsets_response_list_offsets_topic_response_take(&request->arena, list->topics_count);
     uint32_t at = 0;
     for (int32_t t = 0; t < list->topics_count; t++) {
-        struct kafka_list_offsets_response_list_offsets_topic_response *topic = &answer->topics[t];
+        struct kafka_list_offsets_response_list_offsets_topic_response *topic = &answer->topics[answer->topics_count];
         int32_t count = list->topics[t].partitions_count;
         topic->name = list->topics[t].name;
         topic->partitions = kafka_list_offsets_response_list_offsets_partition_response_take(&request->arena, count);
@@ -90,7 +94,7 @@ void list_offsets_answered(struct broker *broker, struct request *request, struc
             line->timestamp = part->timestamp_ms;
             if (request->version >= 4) { line->leader_epoch = part->leader_epoch; }
         }
-        answer->topics_count += 1;
+        if (topic->partitions_count > 0) { answer->topics_count += 1; } /* as in Kafka, nothing is said of the others */
     }
     request_answer(broker, request, answer, out);
 }

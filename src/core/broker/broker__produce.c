@@ -197,7 +197,9 @@ static void fill_partition(struct request *request, struct part *part,
     answer->log_start_offset = part->log_start;
     if (part->error == KAFKA_ERROR_NONE || part->verdict == REC_OK) { return; }
     answer->error_message = kafka_text_words(rec_verdict_text((enum rec_verdict)part->verdict));
-    if (part->bad_record_index < 0) { return; }
+    /* As in Kafka, one record is named where others could do without it, not where the batch can't be read. */
+    bool is_of_record = part->verdict == REC_BAD_TIMESTAMP || part->verdict == REC_KEY_MISSING;
+    if (part->bad_record_index < 0 || !is_of_record) { return; }
     answer->record_errors = kafka_produce_response_batch_index_and_error_message_take(&request->arena, 1);
     answer->record_errors_count = 1;
     answer->record_errors[0].batch_index = part->bad_record_index;

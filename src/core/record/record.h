@@ -173,7 +173,8 @@ struct rec_facts {
     struct base_slice records; /* uncompressed: in the batch, or in the scratch with keeps_records; else empty */
 };
 
-/* Judges the records field of a produce request as Kafka's LogValidator does: exactly one batch, crc, offsets, sequence, no
+/* Judges the records field of a produce request as Kafka's LogValidator does: exactly one batch (a piece of another after
+ * it is not looked at; facts_out->batch says how long the one is), crc, offsets, sequence, no
  * control records, every record of an uncompressed batch (and of a compressed one when rules say so), timestamps, keys.
  * A transactional flag is not judged. `scratch` is used for opening only and is given back unless rules->keeps_records; may be
  * NULL with REC_OPEN_NEVER.

@@ -139,6 +139,19 @@ static enum rec_verdict open_and_judge(const struct rec_rules *rules, struct bas
     return verdict;
 }
 
+/* What follows the one batch: another is one too many, and so is what can't be one; the beginning of one is left where it is, unseen,
+ * as Kafka's reader of batches does. */
+static enum rec_verdict judge_rest(struct base_slice rest)
+{
+    enum { LENGTH_AT = 8, HEAD_BYTES = 12, MAGIC_AT = 16, OLDEST_BYTES = 14 };
+    if (rest.size_bytes < HEAD_BYTES) { return REC_OK; }
+    int32_t length = (int32_t)base_get_u32(rest.at + LENGTH_AT);
+    if (length < OLDEST_BYTES) { return REC_BAD_LENGTH; }
+    if (rest.size_bytes <= MAGIC_AT) { return REC_OK; }
+    if (rest.at[MAGIC_AT] > 2) { return REC_BAD_MAGIC; }
+    return rest.size_bytes - HEAD_BYTES < (size_t)length ? REC_OK : REC_TRAILING_BYTES;
+}
+
 enum rec_verdict rec_validate(struct base_slice bytes, const struct rec_rules *rules, struct base_arena *scratch,
                               struct rec_facts *facts_out)
 {
@@ -149,7 +162,8 @@ enum rec_verdict rec_validate(struct base_slice bytes, const struct rec_rules *r
     struct rec_batch *batch = &facts_out->batch;
     enum rec_verdict verdict = rec__batch_read(bytes, batch);
     if (verdict != REC_OK) { return verdict; }
-    if (bytes.size_bytes != batch->size_bytes) { return REC_TRAILING_BYTES; }
+    verdict = judge_rest(base_slice_of(bytes.at + batch->size_bytes, bytes.size_bytes - batch->size_bytes));
+    if (verdict != REC_OK) { return verdict; }
     verdict = judge_header(batch, rules);
     if (verdict != REC_OK) { return verdict; }
 
