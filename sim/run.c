@@ -16,6 +16,8 @@
 #define VERIFY_MAX_NS      (120 * WORLD_S)
 #define QUIET_MAX_NS       (30 * WORLD_S)
 #define PROBES             5
+#define KNOCKS             12
+#define KNOCK_PAUSE_NS     (1300 * WORLD_MS) /* longer than a wake-up may take */
 #define IDLE_NS            (3 * WORLD_S)
 #define IDLE_EVENTS_MAX    60
 #define RETENTION_CHECK_MS 400 /* each shard looks at its logs so often, where there is something to be deleted */
@@ -317,6 +319,54 @@ static bool drain(struct run *run)
     return true;
 }
 
+static void tell_all(struct run *run, enum actor_message what, uint32_t topic, int32_t partition)
+{
+    for (uint32_t i = 0; i < run->actor_count; i++) {
+        struct port_message message = {.kind = what, .words = {topic, (uint64_t)partition}};
+        world_post(run->world, run->actor_nodes[i], 0, &message);
+    }
+}
+
+/* A partition that somebody waits at. */
+static bool pick_watched(struct run *run, bool is_stable, uint32_t *topic_out, int32_t *partition_out)
+{
+    uint64_t first = base_prng_below(&run->prng, run->actor_count);
+    uint64_t n = base_prng_below(&run->prng, ACTOR_TOPICS_MAX * ACTOR_PARTITIONS_MAX);
+    for (uint32_t i = 0; i < run->actor_count; i++) {
+        uint32_t at = (uint32_t)((first + i) % run->actor_count);
+        const void *machine = world_machine_at(run->world, run->actor_nodes[at], 0);
+        if (machine != NULL && actor_reads(machine, n, is_stable, topic_out, partition_out)) { return true; }
+    }
+    return false;
+}
+
+/* Readers wait at the ends, and nothing else goes on: records come in pairs, the second when whoever was woken by the first comes back
+ * to wait again, and then nothing for long. At last a topic that is waited for is deleted. */
+static bool knock(struct run *run)
+{
+    uint32_t topic;
+    int32_t partition;
+    for (int i = 0; i < KNOCKS && pick_watched(run, true, &topic, &partition); i++) {
+        for (int k = 0; k < 2; k++) {
+            tell_all(run, ACTOR_KNOCK, topic, partition);
+            (void)world_run(run->world, world_now(run->world) + base_prng_below(&run->prng, run->turn_ns + 1));
+        }
+        if (!run_until(run, nothing_is_outstanding, PROBE_MAX_NS)) {
+            run__fail(run, "I21", "a record after the faults is not acknowledged");
+            return false;
+        }
+        (void)world_run(run->world, world_now(run->world) + KNOCK_PAUSE_NS); /* is_broken looks */
+    }
+    if (!pick_watched(run, false, &topic, &partition)) { return !is_broken(run); }
+    tell_all(run, ACTOR_REMOVE, topic, partition);
+    if (!run_until(run, nothing_is_outstanding, PROBE_MAX_NS)) {
+        run__fail(run, "I21", "a deletion after the faults does not end");
+        return false;
+    }
+    (void)world_run(run->world, world_now(run->world) + KNOCK_PAUSE_NS); /* as above */
+    return !is_broken(run);
+}
+
 static bool close_actors(struct run *run)
 {
     come_to(run, RUN_AT_CLOSE);
@@ -358,6 +408,7 @@ static void judge(struct run *run)
 {
     judge_history(&run->history, &run->report);
     run__judge_files(run);
+    run__judge_left(run);
     (void)is_broken(run); /* keeps what was found */
 }
 
@@ -431,6 +482,7 @@ static bool idle(struct run *run)
     (void)world_run(run->world, world_now(run->world) + 500 * WORLD_MS); /* is_broken looks */
     check_stream_late(run->stream, WORLD_S);
     for (int i = 0; i < 3; i++) {
+        if (i == 2) { run__note_logs(run); }
         uint64_t done_before, done_after;
         uint32_t parked_before, parked_after;
         uint64_t evaluated_before = sum_evaluated(run, &done_before, &parked_before);
@@ -459,13 +511,15 @@ static bool idle(struct run *run)
             run__fail(run, "I21", "%" PRIu64 " events in %d s of idleness", events, (int)(IDLE_NS / WORLD_S));
         }
     }
+    bool is_time_right = world_hits(run->world, WORLD_CLOCK_STEP) == 0;
+    check_stream_kept(run->stream, is_time_right);
     return !is_broken(run);
 }
 
 static void go(struct run *run)
 {
     (void)run_until(run, producers_are_finished, 40 * WORLD_S); /* faults may keep them from it */
-    if (!drain(run) || !close_actors(run) || !restart(run)) { return; }
+    if (!drain(run) || !knock(run) || !close_actors(run) || !restart(run)) { return; }
     if (!verify(run) || !idle(run) || !close_actors(run)) { return; }
     if (stop_broker(run)) { judge(run); }
 }
@@ -500,6 +554,7 @@ void run__begin(struct run *run, const struct world_knobs *knobs)
     run->stream = check_stream_create(&run->report);
     run->slow_max_ns = knobs->slow_max_ns;
     run->wall_start_ms = knobs->wall_start_ms;
+    run->turn_ns = 2 * knobs->net_delay_max_ns + knobs->sync_delay_max_ns;
     check_stream_late(run->stream, WORLD_S + 3 * knobs->slow_max_ns); /* a stall of the disk, the shard, a message */
     run->cast = (struct actor_cast){.world = run->world,
                                     .history = &run->history,
@@ -527,6 +582,11 @@ void run__begin(struct run *run, const struct world_knobs *knobs)
                                                              .disk_count = 1,
                                                              .region_bytes = (size_t)run->shape.region_mb << 20});
     run__add_actors(run);
+    for (uint32_t i = 0; i < run->cast.topic_count && run__has_retention(run); i++) {
+        const struct actor_topic *topic = &run->cast.topics[i];
+        int64_t bytes = topic->retention_bytes, age_ms = topic->retention_ms;
+        check_stream_keeps(run->stream, topic->name, bytes == 0 ? -1 : bytes, age_ms == 0 ? -1 : age_ms);
+    }
     run__schedule(run);
 }
 

@@ -116,6 +116,7 @@ enum run_state {                       /* what a crash may be tied to */
                  RUN_STATE_JOURNAL_ROLL,
                  RUN_STATE_TRIM,   /* a journal file was dropped, or renamed to be used again */
                  RUN_STATE_DELETE, /* a log's file was asked to go */
+                 RUN_STATE_GONE,   /* the journal is being told that a log was deleted */
                  RUN_STATE_COUNT
 };
 const char *run_state_name(enum run_state state);

@@ -38,6 +38,14 @@ struct run_trap {
     bool is_sprung;
 };
 
+#define RUN_LEFT_MAX 128
+struct run_left { /* a log that the broker had at the end */
+    char topic[32], folder[48];
+    struct base_part id;
+    int64_t start;
+    int64_t live; /* its first segment: the last that begins at or before its start; -1: there is none */
+};
+
 struct run {
     const struct run_config *config;
     struct run_result *result;
@@ -62,10 +70,13 @@ struct run {
     enum run_state sprung; /* whose crash is planned; RUN_STATE_COUNT: of none */
     bool is_calm;          /* faults have stopped */
     bool is_rotten;        /* bits of the journal were flipped */
-    uint64_t until_step;   /* when the states were printed */
+    struct run_left left[RUN_LEFT_MAX];
+    uint32_t left_count;
+    uint64_t until_step; /* when the states were printed */
     bool is_failed;
     uint64_t slow_max_ns, prompt_ns; /* from then on nothing is slow any more */
     int64_t wall_start_ms;           /* what a right clock said when the run began */
+    uint64_t turn_ns;                /* about how long a record takes to its reader, and the reader to ask again */
     void *user;                      /* of who drives it */
     /* of this boot */
     enum broker_state states[WORLD_SHARDS_MAX];
@@ -82,7 +93,7 @@ struct run {
     bool was_clean;
     bool is_checkpointing; /* one is being written into checkpoint_file */
     struct port_file checkpoint_file;
-    uint64_t broker_events;
+    uint64_t broker_events, rows_gone;
     uint32_t alarms_in_row[WORLD_SHARDS_MAX]; /* nothing but alarms, each soon after the one before */
     uint64_t alarm_last_ns[WORLD_SHARDS_MAX]; /* by the node's clock */
 };
@@ -98,8 +109,13 @@ bool run__is_broken(struct run *run);
 /* From the drain on: everything ends, a probe succeeds, all is read, the broker stops, the history is judged. */
 void run__finish(struct run *run);
 void run__end(struct run *run);
+/* What is wrong with the files may be the disk's own doing. */
+bool run__has_disk_trouble(const struct run *run);
 /* After a clean stop: the partitions' files. */
 void run__judge_files(struct run *run);
+/* Which logs there are while the broker is at rest, and after its stop: what is left that should not be. */
+void run__note_logs(struct run *run);
+void run__judge_left(struct run *run);
 bool run__has_retention(const struct run *run); /* some topics lose their oldest records */
 void run__add_actors(struct run *run);
 /* Groups: who is in them, what the node must be told of them, what is watched. All do nothing in a run without any. */

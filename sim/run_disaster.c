@@ -80,8 +80,8 @@ static void plan_now(void *context, struct world *world)
 /* ---- in a state ---- */
 
 static const char *const state_names[RUN_STATE_COUNT] = {
-    "boot",       "recovering", "loading", "serving",      "stopping", "written",
-    "journalled", "checkpoint", "roll",    "journal_roll", "trim",     "delete",
+    "boot",       "recovering", "loading",      "serving", "stopping", "written", "journalled",
+    "checkpoint", "roll",       "journal_roll", "trim",    "delete",   "gone",
 };
 const char *run_state_name(enum run_state state) { return state_names[state]; }
 

@@ -83,14 +83,17 @@ static void look_at_file(void *context, const char *path, uint64_t size_bytes)
     memcpy(looking->name, path, path_bytes - 4);
 }
 
-void run__judge_files(struct run *run)
+bool run__has_disk_trouble(const struct run *run)
 {
     for (int i = WORLD_DISK_EIO_READ; i <= WORLD_DISK_ROT; i++) {
-        if (world_hits(run->world, (enum world_fault)i) > 0) {
-            return;
-        } /* what is wrong there may be the disk's doing */
+        if (world_hits(run->world, (enum world_fault)i) > 0) { return true; }
     }
-    if (world_hits(run->world, WORLD_OLD_BYTES) > 0) { return; }
+    return world_hits(run->world, WORLD_OLD_BYTES) > 0;
+}
+
+void run__judge_files(struct run *run)
+{
+    if (run__has_disk_trouble(run)) { return; }
     struct looking looking = {.run = run};
     world_files(run->world, run->cast.broker, 0, look_at_file, &looking);
     judge_segment(&looking, "");

@@ -180,6 +180,9 @@ static void on_effect(void *context, uint32_t node, uint32_t shard, const struct
     note_checkpoint(run, effect);
     note_disk_effect(run, shard, effect);
     check_stream_effect(run->stream, shard, effect);
+    uint64_t rows_gone = check_stream_counts(run->stream)->rows_gone;
+    if (rows_gone != run->rows_gone) { run__reached(run, RUN_STATE_GONE); }
+    run->rows_gone = rows_gone;
 }
 
 static void note_move(struct run *run, enum broker_state to)

@@ -121,6 +121,13 @@ static void draw_sessions(struct run_shape *shape, uint64_t seed)
     shape->session_eviction_ms = 50 + (int64_t)base_prng_below(&prng, 3000);
 }
 
+static int64_t draw_churn(uint64_t seed)
+{
+    struct base_prng prng;
+    base_prng_init(&prng, seed, UINT64_C(0x636875726e)); /* "churn": as full disks */
+    return base_prng_chance(&prng, 1, 4) ? 1 : 0;
+}
+
 void run__shape_draw(struct run *run, struct world_knobs *knobs)
 {
     const struct run_config *config = run->config;
@@ -146,6 +153,7 @@ void run__shape_draw(struct run *run, struct world_knobs *knobs)
     shape->full_disks = draw_full_disks(config->seed);
     draw_sessions(shape, config->seed);
     shape->retention = -1; /* as drawn */
+    shape->churn = draw_churn(config->seed);
     shape->refusals = base_prng_chance(&run->prng, 1, 4) ? 1 : 0;
     shape->region_mb = base_prng_chance(&run->prng, 1, 3) ? draw(run, NODE_REGION_MB_MIN, 30) : NODE_REGION_MB_MAX;
     shape->rots = base_prng_chance(&run->prng, 1, 5) ? draw(run, 1, 6) : 0;
@@ -202,6 +210,7 @@ static void draw_retention(const struct run *run, uint32_t at, struct actor_topi
 static void make_topics(struct run *run)
 {
     struct actor_cast *cast = &run->cast;
+    cast->is_churning = run->shape.churn != 0;
     cast->topic_count = (uint32_t)base_min_u64((uint64_t)run->shape.topics, ACTOR_TOPICS_MAX);
     for (uint32_t i = 0; i < cast->topic_count; i++) {
         struct actor_topic *topic = &cast->topics[i];
@@ -211,6 +220,7 @@ static void make_topics(struct run *run)
         topic->segment_bytes = (uint32_t)run->shape.segment_bytes;
         draw_retention(run, i, topic);
         topic->is_stamped = draw(run, 0, 3) == 0;
+        topic->is_slow_to_go = i % 2 == 0;
         topic->partition_count = (int32_t)draw(run, 1, run->shape.partitions_max);
     }
 }

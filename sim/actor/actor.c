@@ -147,8 +147,17 @@ static void act(struct actor *actor)
     }
 }
 
-static void take_message(struct actor *actor, uint32_t kind)
+static void take_message(struct actor *actor, const struct port_message *message)
 {
+    uint32_t kind = message->kind;
+    bool is_for_me = (kind == ACTOR_KNOCK && actor->spec->role == ACTOR_PRODUCER) ||
+                     (kind == ACTOR_REMOVE && actor->spec->role == ACTOR_ADMIN);
+    if (is_for_me) {
+        actor->knocks += kind == ACTOR_KNOCK ? 1 : 0;
+        actor->wants_removal = kind == ACTOR_REMOVE;
+        actor->knock_topic = (uint32_t)message->words[0];
+        actor->knock_partition = (int32_t)message->words[1];
+    }
     if (kind == ACTOR_DRAIN && actor->phase == PHASE_LOAD) { actor->phase = PHASE_DRAIN; }
     if (kind == ACTOR_PROBE) { actor->probes += 1; }
     if (kind == ACTOR_CLOSE) {
@@ -163,7 +172,7 @@ static void step(void *machine, const struct port_event *event, struct port_out 
     actor->now_ns = event->now_ns;
     actor->wall_ms = event->wall_ms;
     if (event->kind == PORT_EVENT_START) { actor__pause(actor); }
-    if (event->kind == PORT_EVENT_MESSAGE) { take_message(actor, event->message.kind); }
+    if (event->kind == PORT_EVENT_MESSAGE) { take_message(actor, &event->message); }
     if (actor->spec->role == ACTOR_CROWD) {
         if (event->kind == PORT_EVENT_MESSAGE) { actor__crowd_message(actor, event->message.kind); }
         actor__crowd_step(actor, event, out);
@@ -198,7 +207,8 @@ void actor_view(const void *machine, struct actor_view *view_out)
     if (actor->spec->role == ACTOR_VERIFIER) { is_finished = actor->stage == UINT32_MAX; }
     bool is_quiet =
         actor->client == NULL ? !actor->rude.is_open && !actor->rude.is_busy : client_is_quiet(actor->client);
-    *view_out = (struct actor_view){.outstanding = actor->outstanding + actor->probes,
+    uint32_t waiting = actor->probes + actor->knocks + (actor->wants_removal ? 1 : 0);
+    *view_out = (struct actor_view){.outstanding = actor->outstanding + waiting,
                                     .is_finished = is_finished,
                                     .is_quiet = is_quiet};
 }

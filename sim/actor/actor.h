@@ -5,7 +5,7 @@
  * Owns    nothing but its region. The cast, shared by all actors of a run, is the harness's: the topics that there are meant to
  *         be, and the history that every actor writes to.
  *
- * A run tells its actors what to do by messages (world_post): ACTOR_DRAIN, ACTOR_PROBE, ACTOR_CLOSE.
+ * A run tells its actors what to do by messages (world_post): enum actor_message.
  *
  * WHAT A RECORD SAYS   "i=INCARNATION p=PRODUCER s=SEQUENCE;" and then bytes that follow from these three, so that each record read
  *                      can be told from every other, and a changed byte is seen. Its key and its header follow from them too.
@@ -33,6 +33,7 @@ struct actor_topic {
     uint32_t incarnation; /* how often its creation was asked for */
     bool is_stamped;      /* message.timestamp.type=LogAppendTime */
     bool is_stable;       /* created once, never deleted */
+    bool is_slow_to_go;   /* files that are not wanted any more stay for two seconds, not for a third of one */
     bool is_ready;        /* somebody saw it created */
 };
 
@@ -64,6 +65,7 @@ struct actor_cast {
     struct actor_topic topics[ACTOR_TOPICS_MAX];
     uint32_t topic_count;
     struct actor_groups groups;
+    bool is_churning;      /* topics are deleted and made anew twice as often */
     uint32_t sessions;     /* drawn by readers */
     uint64_t acknowledged; /* records, acks=all */
     uint32_t broker;       /* its node */
@@ -103,6 +105,8 @@ enum actor_message {
     ACTOR_PROBE,     /* one more operation, which must succeed */
     ACTOR_CLOSE,     /* drop all connections */
     ACTOR_LOOK,      /* a crowd, after that: ask once for every offset that is committed, and go again */
+    ACTOR_KNOCK, /* a producer: one record more, to the partition words[1] of topic words[0] of the cast; it must succeed */
+    ACTOR_REMOVE, /* the admin: topic words[0] is deleted; it must succeed */
 };
 
 struct actor_view {
@@ -113,6 +117,8 @@ struct actor_view {
 
 extern const struct world_machine actor_machine; /* with a struct actor_spec as the context */
 void actor_view(const void *machine, struct actor_view *view_out);
+/* The n-th of a consumer's partitions whose topic is there, modulo their number. False: it has none. */
+bool actor_reads(const void *machine, uint64_t n, bool is_stable, uint32_t *topic_out, int32_t *partition_out);
 
 /* ---- values, also for tests ---- */
 

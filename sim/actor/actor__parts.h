@@ -57,6 +57,10 @@ struct actor {
     uint32_t outstanding;
     uint32_t done; /* records or operations begun */
     uint32_t probes;
+    uint32_t knocks; /* asked for and not begun */
+    uint32_t knock_topic;
+    int32_t knock_partition;
+    bool wants_removal; /* of knock_topic */
     int64_t sequence;
     uint32_t stage; /* admin, verifier: how far */
     struct assignment assignments[ASSIGNMENTS_MAX];

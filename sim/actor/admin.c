@@ -76,7 +76,7 @@ static void configure(struct topic_configs *configs, const struct actor_topic *t
     if (topic->is_stamped) { add_config(configs, "message.timestamp.type", "LogAppendTime"); }
     if (topic->retention_bytes > 0) { add_number(configs, "retention.bytes", topic->retention_bytes); }
     if (topic->retention_ms > 0) { add_number(configs, "retention.ms", topic->retention_ms); }
-    if (actor_topic_is_trimmed(topic)) { add_number(configs, "file.delete.delay.ms", 300); }
+    add_number(configs, "file.delete.delay.ms", topic->is_slow_to_go ? 2000 : 300);
     if (topic->segment_bytes == 0) { return; }
     if (topic->segment_bytes / 1024 % 3 == 0) { add_config(configs, "preallocate", "true"); }
     if (topic->segment_bytes / 1024 % 4 == 0) { add_config(configs, "compression.type", "lz4"); }
@@ -109,10 +109,11 @@ static bool ask_create(struct actor *actor, uint32_t at)
     return true;
 }
 
-static bool ask_delete(struct actor *actor, uint32_t at)
+static bool ask_delete(struct actor *actor, uint32_t at, bool is_final)
 {
     struct actor_topic *topic = &actor->spec->cast->topics[at];
     struct history_op op = op_of(actor, HISTORY_DELETE, at);
+    op.is_final = is_final;
     struct kafka_delete_topics_request_delete_topic_state wanted;
     kafka_delete_topics_request_delete_topic_state_init(&wanted);
     wanted.name = kafka_text_words(topic->name);
@@ -377,10 +378,10 @@ static void do_something(struct actor *actor)
     uint32_t at = actor__below(actor, cast->topic_count);
     struct actor_topic *topic = &cast->topics[at];
     uint32_t draw = actor__below(actor, 10);
-    if (draw < 2 && !topic->is_stable) {
+    if (draw < (cast->is_churning ? 4u : 2u) && !topic->is_stable) {
         bool is_delete = topic->is_ready;
         if (is_delete) { topic->is_ready = false; }
-        (void)(is_delete ? ask_delete(actor, at) : ask_create(actor, at)); /* no room: another time */
+        (void)(is_delete ? ask_delete(actor, at, false) : ask_create(actor, at)); /* no room: another time */
         return;
     }
     if (draw < 5) {
@@ -413,6 +414,13 @@ void actor__administer(struct actor *actor)
         for (uint32_t i = 0; i < cast->topic_count && is_asked; i++) { is_asked = actor__ask_topic(actor, i, true); }
         actor->probes = 0;
         actor->stage = 0;
+        return;
+    }
+    if (actor->wants_removal) {
+        if (ask_delete(actor, actor->knock_topic, true)) {
+            actor->wants_removal = false;
+            actor->spec->cast->topics[actor->knock_topic].is_ready = false;
+        }
         return;
     }
     if (actor->phase != PHASE_LOAD || actor->done >= actor->spec->wanted) {

@@ -140,3 +140,18 @@ void actor__consume(struct actor *actor)
     actor->done += 1;
     actor->next_ns = actor->now_ns + 100 * WORLD_MS + base_prng_below(&actor->prng, 2 * WORLD_S);
 }
+
+bool actor_reads(const void *machine, uint64_t n, bool is_stable, uint32_t *topic_out, int32_t *partition_out)
+{
+    const struct actor *actor = machine;
+    if (actor->spec->role != ACTOR_CONSUMER || actor->assignment_count == 0) { return false; }
+    for (uint32_t i = 0; i < actor->assignment_count; i++) {
+        const struct assignment *assignment = &actor->assignments[(n + i) % actor->assignment_count];
+        const struct actor_topic *topic = &actor->spec->cast->topics[assignment->topic];
+        if (!topic->is_ready || topic->is_stable != is_stable || assignment->session == 0) { continue; }
+        *topic_out = assignment->topic;
+        *partition_out = assignment->partition;
+        return true;
+    }
+    return false;
+}

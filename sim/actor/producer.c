@@ -88,6 +88,14 @@ void actor__produce(struct actor *actor)
         }
         actor->probes -= 1;
     }
+    while (actor->knocks > 0) {
+        if (!produce_one(actor, actor->knock_topic, actor->knock_partition, true)) {
+            actor->next_ns = actor->now_ns + 50 * WORLD_MS;
+            return;
+        }
+        actor->knocks -= 1;
+        client_flush(actor->client);
+    }
     if (actor->phase != PHASE_LOAD || actor->done >= actor->spec->wanted) {
         actor->next_ns = UINT64_MAX;
         return;

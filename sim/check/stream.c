@@ -23,7 +23,10 @@ void check_stream_destroy(struct check_stream *stream)
 {
     stream__tap_free(stream);
     stream__sessions_free(stream);
-    for (uint32_t i = 0; i < stream->path_count; i++) { free(stream->paths[i].name); }
+    for (uint32_t i = 0; i < stream->path_count; i++) {
+        free(stream->paths[i].name);
+        free(stream->paths[i].batches);
+    }
     for (uint32_t i = 0; i < stream->log_count; i++) { free(stream->logs[i].rows); }
     free(stream->paths);
     free(stream->opens);
@@ -43,6 +46,9 @@ void check_stream_event(struct check_stream *stream, uint32_t shard, const struc
                         struct base_slice payload)
 {
     stream->now_ns = base_max_u64(stream->now_ns, event->now_ns);
+    stream->wall_ms = event->wall_ms;
+    stream->wall_max_ms = base_max_i64(stream->wall_max_ms, event->wall_ms);
+    if (event->kind == PORT_EVENT_STOP) { stream->is_stopping = true; }
     if (event->kind != PORT_EVENT_DONE) { return; }
     switch ((int)event->done.effect) {
     case PORT_RECV:
@@ -67,10 +73,12 @@ void check_stream_crash(struct check_stream *stream, enum check_crash crash)
     stream__disk_crash(stream, crash);
     stream__tap_crash(stream);
     stream->now_ns = 0; /* the next start has another clock */
+    stream->is_stopping = false;
     for (uint32_t i = 0; i < stream->log_count; i++) {
         stream->logs[i].is_seen = false;
         stream->logs[i].mark_count = 0;
         stream->logs[i].start_since_ns = UINT64_MAX;
+        stream->logs[i].gone_ns = 0;
     }
 }
 
@@ -152,6 +160,7 @@ void check_stream_log(struct check_stream *stream, const struct check_log *now, 
     if (log->name[0] == 0) {
         (void)snprintf(log->name, sizeof log->name, "%.*s", (int)now->topic.size_bytes, (const char *)now->topic.at);
     }
+    log->is_hurt = now->is_failed;
     if (now->is_failed) {
         if (stream->counts.errors == 0 && !stream->is_rotten && !log->is_told) {
             check_breach(stream->report, "I18", "%s-%" PRId32 " is damaged or failed, and no disk was", log->name,
@@ -169,10 +178,14 @@ void check_stream_log(struct check_stream *stream, const struct check_log *now, 
     }
     bool is_start_new = !log->is_seen || now->offset_start != log->offset_start || log->start_since_ns == UINT64_MAX;
     if (is_start_new) { log->start_since_ns = stream->now_ns; }
+    bool has_begun_later = log->is_known && now->offset_start > log->offset_start;
+    int64_t began_at = log->offset_start;
     log->is_seen = log->is_known = true;
     judge_watermark(stream, log, now);
     log->offset_start = now->offset_start;
     log->offset_end = now->offset_end;
+    log->watermark_now = now->watermark;
+    if (has_begun_later) { stream__keep_started(stream, log, began_at, now->offset_start); }
     if (now->watermark <= log->watermark) { return; }
     log->watermark = now->watermark;
     log->marks[log->mark_count % STREAM_MARKS] =

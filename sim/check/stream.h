@@ -9,9 +9,13 @@
  *     I3   a log's watermark never falls, within a boot or over a restart, and never passes the end that the journal's synced
  *          rows give it
  *     I4   nothing at or above that end is read
- *     I21  a fetch is answered when its time is over, and soon after the watermark has passed an offset that it asked for
- *     I23  answers leave in the order of the questions; a fetch session takes the epoch that is next and no other, tells only of
- *          what it follows, and leaves out nothing that had changed when it was asked
+ *     I1   a log start passes over whole segments that retention may take, or what a client asked it to
+ *     I25  what retention must take is gone
+ *     I21  a fetch is answered when its time is over, and soon after the watermark has passed an offset that it asked for or
+ *          a topic was deleted; with nothing not before
+ *     I23  answers leave in the order of the questions; a fetch says no wrong start, and calls nothing out of range that is there;
+ *          a fetch session takes the epoch that is next and no other, tells only of what it follows, and leaves out nothing that had
+ *          changed when it was asked
  *     I18  a log that had a watermark is there after recovery, its start did not move, it ends where it is synced, and
  *          nothing is longer than it was before the crash
  *
@@ -63,6 +67,12 @@ void check_stream_rotten(struct check_stream *stream);
 /* For fetches that are asked from now on: an answer, or a wake-up, that comes more than this too late is a breach. */
 void check_stream_late(struct check_stream *stream, uint64_t late_ns);
 
+/* What retention that topic has; -1: none. What is told of no topic has none, once anything was told. */
+void check_stream_keeps(struct check_stream *stream, const char *topic, int64_t bytes, int64_t age_ms);
+/* The node has been at rest for longer than retention takes to look: nothing may be left that it must take. `is_time_right`: its
+ * clock was never wrong. */
+void check_stream_kept(struct check_stream *stream, bool is_time_right);
+
 /* A client read that offset. */
 void check_stream_read(struct check_stream *stream, struct base_part id, int64_t offset);
 bool check_stream_is_synced(const struct check_stream *stream, struct base_part id, int64_t offset);
@@ -78,6 +88,7 @@ struct check_stream_counts {
     uint64_t sessions_left_out; /* partitions that they were not told of, and were judged */
     uint64_t sessions_gone;     /* known ones that were not found */
     uint64_t session_epochs_refused;
+    uint64_t rows_gone;           /* that tell of a deletion */
     uint64_t syncs_failed;
     uint64_t errors; /* that the disk gave */
 };

@@ -7,16 +7,25 @@
 #ifndef STREAM_PARTS_H
 #define STREAM_PARTS_H
 
+#include "record/record.h"
 #include "stream.h"
 
 /* ---- files, writes, syncs ---- */
 
+struct stream_batch { /* of a segment, where it was written last */
+    uint64_t position, size_bytes;
+    int64_t offset, offset_end;
+    int64_t timestamp_max;
+};
+
 struct stream_path { /* one file, whatever name it has */
     char *name;      /* NULL: unlinked */
     bool is_journal;
-    bool is_opened;       /* in this life */
-    uint64_t written_end; /* as above */
-    int64_t asked_end;    /* of a segment: past the last batch that was ever written to it */
+    bool is_opened;               /* in this life */
+    uint64_t written_end;         /* as above */
+    int64_t asked_end;            /* of a segment: past the last batch that was ever written to it */
+    struct stream_batch *batches; /* of a segment, by position */
+    uint32_t batch_count, batch_room;
 };
 
 struct stream_open {
@@ -60,6 +69,12 @@ struct stream_row {
     uint32_t group;
 };
 
+#define STREAM_RULES_MAX 16
+struct stream_rule { /* of a topic's retention; -1: none */
+    char topic[32];
+    int64_t bytes, age_ms;
+};
+
 #define STREAM_MARKS 8
 struct stream_mark {
     int64_t watermark;
@@ -74,15 +89,19 @@ struct stream_log {
     int64_t synced_end;
     int64_t synced_max;                     /* the highest ever: what was read before a deletion may be told after it */
     int64_t watermark;                      /* the highest ever */
+    int64_t watermark_now;                  /* as last seen */
     struct stream_mark marks[STREAM_MARKS]; /* its last rises, the newest at mark_count - 1 modulo their number */
     uint64_t mark_count;
     int64_t offset_start, offset_end;
     uint64_t start_since_ns; /* when offset_start was seen first; UINT64_MAX: not in this life */
-    int64_t start_named;     /* the highest start that a row of the journal ever named */
-    bool is_known;           /* the broker had it */
-    bool is_seen;            /* since this boot began to serve */
-    bool may_go;             /* its topic is being deleted */
-    bool is_told;            /* a breach was reported; once is enough */
+    int64_t start_named; /* the highest start that a row of the journal ever named */
+    int64_t start_asked; /* the highest that a client may have asked for */
+    bool is_known;       /* the broker had it */
+    bool is_seen;        /* since this boot began to serve */
+    bool may_go;         /* its topic is being deleted */
+    bool is_told;        /* a breach was reported; once is enough */
+    bool is_hurt;        /* failed or damaged when last seen */
+    uint64_t gone_ns;    /* when its deletion was answered, in this life; 0: it was not */
 };
 
 /* ---- fetch sessions ---- */
@@ -120,13 +139,14 @@ struct stream_question {
     int16_t api_key;
     int16_t version;
     int16_t acks;
-    /* of a fetch that may wait: */
+    /* of a fetch: */
     uint64_t asked_ns;
-    uint64_t wait_ns; /* 0: it is none */
+    uint64_t wait_ns; /* 0: how long it waits is not judged */
     uint64_t late_ns; /* what is too late */
     struct stream_wanted {
         struct base_part id;
         int64_t offset;
+        int64_t offset_start, watermark; /* as they were then; 0: nothing is known */
     } wanted[STREAM_WANTED];
     uint32_t wanted_count;
     struct stream_fetch *fetch; /* NULL: nothing of sessions */
@@ -168,8 +188,12 @@ struct check_stream {
     uint32_t session_count, session_room;
     uint64_t sequence;
     bool is_rotten;
-    uint64_t now_ns; /* of the node's clock */
+    bool is_stopping;             /* it was told to */
+    uint64_t now_ns;              /* of the node's clock */
+    int64_t wall_ms, wall_max_ms; /* its wall clock, and the furthest that it ever stood */
     uint64_t late_ns;
+    struct stream_rule rules[STREAM_RULES_MAX];
+    uint32_t rule_count;
     uint8_t *scratch;
 };
 #define STREAM_SCRATCH_BYTES ((size_t)1 << 20)
@@ -184,9 +208,23 @@ bool stream__has_unsynced_segment(const struct check_stream *stream, const struc
 /* Past the last offset that was ever written to its segments. */
 int64_t stream__asked_end(const struct check_stream *stream, const struct stream_log *log);
 
+/* Which batches stand where. */
+void stream__keep_cut(struct stream_path *path, uint64_t from);
+void stream__keep_batch(struct check_stream *stream, struct stream_path *path, uint64_t position,
+                        const struct rec_batch *batch);
+void stream__keep_forget(struct check_stream *stream, struct base_slice folder);
+/* A log's start has moved: may it have? */
+void stream__keep_started(struct check_stream *stream, const struct stream_log *log, int64_t from, int64_t to);
+
 void stream__disk_effect(struct check_stream *stream, const struct port_effect *effect);
 void stream__disk_done(struct check_stream *stream, const struct port_event *event);
 void stream__disk_crash(struct check_stream *stream, enum check_crash crash);
+
+/* A fetch is asked; its answer leaves, or its connection ends; and what the answer says. */
+void stream__fetch_asked(struct check_stream *stream, struct base_slice body, struct stream_question *question);
+void stream__fetch_ended(struct check_stream *stream, const struct stream_question *question);
+void stream__fetch_answered(struct check_stream *stream, const struct stream_question *question,
+                            struct base_slice body);
 
 void stream__tap_received(struct check_stream *stream, uint32_t shard, struct port_conn id, struct base_slice bytes);
 void stream__tap_sent(struct check_stream *stream, uint32_t shard, const struct port_effect *send);

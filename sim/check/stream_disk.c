@@ -32,6 +32,7 @@ enum {
     KIND_RUN = 0,
     KIND_START = 1,
     KIND_TRUNCATE = 2,
+    KIND_GONE = 3,
 };
 
 void *stream__grow(void *at, uint32_t count, uint32_t *room, size_t item_bytes)
@@ -136,6 +137,7 @@ static void renamed(struct check_stream *stream, const struct port_effect *effec
 {
     /* At the asking: whoever asks waits for it before anything depends on it, and a failed one is retried. */
     uint32_t path = find_path(stream, effect->path);
+    if (path == UINT32_MAX) { stream__keep_forget(stream, effect->path); }
     if (path == UINT32_MAX) { return; }
     drop_name(stream, effect->path_to);
     free(stream->paths[path].name);
@@ -189,14 +191,19 @@ int64_t stream__asked_end(const struct check_stream *stream, const struct stream
 }
 
 /* A piece of a write to a segment is a batch, or several. */
-static void note_batches(struct stream_path *path, const struct port_effect *effect)
+static void note_batches(struct check_stream *stream, struct stream_path *path, const struct port_effect *effect)
 {
+    uint64_t piece_at = effect->position_bytes;
     for (uint32_t i = 0; i < effect->piece_count; i++) {
         struct base_slice rest = base_slice_of(effect->pieces[i].at, (size_t)effect->pieces[i].size_bytes);
         struct rec_batch batch;
+        uint64_t at = piece_at;
         while (rec_batch_next(&rest, &batch) == REC_OK) {
             if (rec_offset_end(&batch) > path->asked_end) { path->asked_end = rec_offset_end(&batch); }
+            stream__keep_batch(stream, path, at, &batch);
+            at += batch.size_bytes;
         }
+        piece_at += effect->pieces[i].size_bytes;
     }
 }
 
@@ -205,6 +212,7 @@ static void take_row(struct check_stream *stream, uint32_t group, const uint8_t 
     struct base_part id = {.index = (int32_t)base_get_u32(row + ROW_INDEX_AT)};
     memcpy(id.topic.b, row + ROW_TOPIC_AT, sizeof id.topic.b);
     uint8_t kind = row[ROW_KIND_AT];
+    if (kind == KIND_GONE) { stream->counts.rows_gone += 1; }
     if (kind != KIND_RUN && kind != KIND_TRUNCATE && kind != KIND_START) { return; }
     struct stream_log *log = stream__log(stream, id);
     if (kind == KIND_START) {
@@ -305,7 +313,7 @@ static void asked_write(struct check_stream *stream, const struct port_effect *e
     forget_poisoned(stream, path, effect->position_bytes, to);
     stream->writes = stream__grow(stream->writes, stream->write_count, &stream->write_room, sizeof *stream->writes);
     if (strstr(stream->paths[path].name == NULL ? "" : stream->paths[path].name, ".log") != NULL) {
-        note_batches(&stream->paths[path], effect);
+        note_batches(stream, &stream->paths[path], effect);
     }
     uint8_t base[8] = {0};                   /* a segment's batches begin with their offset */
     (void)gather(effect, base, sizeof base); /* a shorter write is none of batches */
@@ -327,12 +335,19 @@ static void asked_sync(struct check_stream *stream, const struct port_effect *ef
         (struct stream_sync){.path = path, .file = effect->file, .token = effect->token, .covers = stream->sequence};
 }
 
+static void asked_cut(struct check_stream *stream, const struct port_effect *effect)
+{
+    uint32_t path = path_of(stream, effect->file);
+    if (path != UINT32_MAX) { stream__keep_cut(&stream->paths[path], effect->position_bytes); }
+}
+
 void stream__disk_effect(struct check_stream *stream, const struct port_effect *effect)
 {
     switch ((int)effect->kind) {
     case PORT_OPEN: opened(stream, effect); return;
     case PORT_WRITE: asked_write(stream, effect); return;
     case PORT_SYNC: asked_sync(stream, effect); return;
+    case PORT_TRUNCATE: asked_cut(stream, effect); return;
     case PORT_RENAME: renamed(stream, effect); return;
     case PORT_UNLINK: drop_name(stream, effect->path); return;
     default: return;

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "wire/kafka/delete_topics.h"
-#include "wire/kafka/fetch.h"
 #include "wire/kafka/header.h"
 #include "wire/kafka/kafka.h"
 #include "wire/kafka/produce.h"
@@ -108,84 +107,6 @@ static void note_deletes(struct check_stream *stream, struct base_slice body, in
     for (int32_t t = 0; t < request.topics_count; t++) { check_stream_deleting(stream, request.topics[t].topic_id); }
 }
 
-/* What a fetch waits for. One of many partitions, by names (before version 13), or for more than a byte is not judged. */
-static void note_fetch(struct check_stream *stream, struct base_slice body, struct stream_question *question)
-{
-    struct base_arena arena;
-    scratch_arena(stream, &arena);
-    struct kafka_fetch_request request;
-    kafka_fetch_request_init(&request);
-    if (kafka_fetch_request_decode(body, question->version, &arena, &request) != BASE_OK) { return; }
-    question->fetch = stream__session_asked(stream, &request, question->version);
-    if (request.max_wait_ms <= 0 || request.min_bytes > 1 || question->version < 13) { return; }
-    for (int32_t t = 0; t < request.topics_count; t++) {
-        for (int32_t p = 0; p < request.topics[t].partitions_count; p++) {
-            if (question->wanted_count == STREAM_WANTED) { return; }
-            question->wanted[question->wanted_count++] =
-                (struct stream_wanted){.id = {.topic = request.topics[t].topic_id,
-                                              .index = request.topics[t].partitions[p].partition},
-                                       .offset = request.topics[t].partitions[p].fetch_offset};
-        }
-    }
-    if (question->fetch != NULL) {
-        struct stream_followed others[STREAM_WANTED];
-        uint32_t room = STREAM_WANTED - question->wanted_count;
-        uint32_t count = stream__session_others(stream, question->fetch, others, room);
-        if (count == UINT32_MAX) { return; }
-        for (uint32_t i = 0; i < count; i++) {
-            question->wanted[question->wanted_count++] =
-                (struct stream_wanted){.id = others[i].id, .offset = others[i].offset};
-        }
-    }
-    question->asked_ns = stream->now_ns;
-    question->late_ns = stream->late_ns;
-    question->wait_ns = (uint64_t)request.max_wait_ms * 1000000;
-}
-
-/* Since when there is something at or after that offset; UINT64_MAX: there is nothing, or it was there before all we know. */
-static uint64_t there_since(const struct check_stream *stream, const struct stream_wanted *wanted)
-{
-    for (uint32_t i = 0; i < stream->log_count; i++) {
-        const struct stream_log *log = &stream->logs[i];
-        if (!base_part_equal(log->id, wanted->id)) { continue; }
-        if (log->may_go) {
-            return UINT64_MAX;
-        } /* one that is missing when a fetch begins ends nothing before its time */
-        uint64_t since = UINT64_MAX;
-        uint64_t oldest = log->mark_count > STREAM_MARKS ? log->mark_count - STREAM_MARKS : 0;
-        for (uint64_t at = log->mark_count; at-- > oldest;) {
-            const struct stream_mark *mark = &log->marks[at % STREAM_MARKS];
-            if (mark->watermark <= wanted->offset) { break; }
-            since = mark->at_ns;
-        }
-        return since;
-    }
-    return UINT64_MAX;
-}
-
-/* At the answer, or at the end of the connection. */
-static void judge_wait(struct check_stream *stream, const struct stream_question *question)
-{
-    if (question->wait_ns == 0 || question->late_ns == UINT64_MAX) { return; }
-    uint64_t due_ns = base_deadline_ns(question->asked_ns, question->wait_ns);
-    const struct stream_wanted *by = NULL;
-    for (uint32_t i = 0; i < question->wanted_count; i++) {
-        uint64_t since = there_since(stream, &question->wanted[i]);
-        if (since == UINT64_MAX || base_max_u64(since, question->asked_ns) >= due_ns) { continue; }
-        due_ns = base_max_u64(since, question->asked_ns);
-        by = &question->wanted[i];
-    }
-    if (stream->now_ns <= due_ns || stream->now_ns - due_ns <= question->late_ns) { return; }
-    uint64_t late_ms = (stream->now_ns - due_ns) / 1000000;
-    if (by == NULL) {
-        check_breach(stream->report, "I21", "a fetch is answered %" PRIu64 " ms after its time was over", late_ms);
-        return;
-    }
-    check_breach(stream->report, "I21",
-                 "a fetch is answered %" PRIu64 " ms after there was something at offset %" PRId64 " of %s-%" PRId32,
-                 late_ms, by->offset, stream__log(stream, by->id)->name, by->id.index);
-}
-
 static void take_question(struct check_stream *stream, struct stream_conn *conn, struct base_slice frame)
 {
     struct kafka_request_header header;
@@ -200,7 +121,7 @@ static void take_question(struct check_stream *stream, struct stream_conn *conn,
                                        .acks = 0};
     bool is_known = kafka_api_has_version(question.api_key, question.version);
     if (is_known && question.api_key == 20) { note_deletes(stream, body, question.version); }
-    if (is_known && question.api_key == 1) { note_fetch(stream, body, &question); }
+    if (is_known && question.api_key == 1) { stream__fetch_asked(stream, body, &question); }
     if (is_known && question.api_key == 0) {
         struct base_arena arena;
         scratch_arena(stream, &arena);
@@ -261,20 +182,21 @@ static void judge_produced(struct check_stream *stream, struct base_slice body, 
     }
 }
 
-static void judge_fetched(struct check_stream *stream, const struct stream_fetch *fetch, struct base_slice frame,
-                          int16_t version)
+/* Whoever waits for records of these topics learns of it now. */
+static void note_deleted(struct check_stream *stream, struct base_slice body, int16_t version)
 {
-    int32_t correlation;
-    struct base_slice body;
     struct base_arena arena;
     scratch_arena(stream, &arena);
-    struct kafka_fetch_response response;
-    kafka_fetch_response_init(&response);
-    if (kafka_response_open(frame, 1, version, &correlation, &body) != BASE_OK ||
-        kafka_fetch_response_decode(body, version, &arena, &response) != BASE_OK) {
-        return;
+    struct kafka_delete_topics_response response;
+    kafka_delete_topics_response_init(&response);
+    if (kafka_delete_topics_response_decode(body, version, &arena, &response) != BASE_OK) { return; }
+    for (int32_t t = 0; t < response.responses_count; t++) {
+        const struct base_uuid id = response.responses[t].topic_id;
+        if (response.responses[t].error_code != 0 || base_uuid_is_none(id)) { continue; }
+        for (uint32_t i = 0; i < stream->log_count; i++) {
+            if (base_uuid_compare(stream->logs[i].id.topic, id) == 0) { stream->logs[i].gone_ns = stream->now_ns; }
+        }
     }
-    stream__session_answered(stream, fetch, &response);
 }
 
 static void take_answer(struct check_stream *stream, struct stream_conn *conn, struct base_slice frame)
@@ -292,17 +214,22 @@ static void take_answer(struct check_stream *stream, struct stream_conn *conn, s
         stream__session_free(stream, question.fetch, false);
         return;
     }
-    judge_wait(stream, &question);
-    if (question.fetch != NULL) {
-        judge_fetched(stream, question.fetch, frame, question.version);
-        stream__session_free(stream, question.fetch, true);
-    }
+    stream__fetch_ended(stream, &question);
     if (question.api_key >= 0 && question.api_key < CHECK_APIS) { stream->counts.answers[question.api_key] += 1; }
-    if (question.api_key != 0 || question.acks != -1) { return; }
+    bool is_acknowledged = question.api_key == 0 && question.acks == -1;
+    if (!is_acknowledged && question.api_key != 1 && question.api_key != 20) { return; }
     int32_t correlation;
     struct base_slice body;
-    if (kafka_response_open(frame, 0, question.version, &correlation, &body) != BASE_OK) { return; }
-    judge_produced(stream, body, question.version);
+    if (kafka_response_open(frame, question.api_key, question.version, &correlation, &body) != BASE_OK) {
+        stream__session_free(stream, question.fetch, true);
+        return;
+    }
+    if (is_acknowledged) { judge_produced(stream, body, question.version); }
+    if (question.api_key == 1) {
+        stream__fetch_answered(stream, &question, body);
+        stream__session_free(stream, question.fetch, true);
+    }
+    if (question.api_key == 20) { note_deleted(stream, body, question.version); }
 }
 
 void stream__tap_sent(struct check_stream *stream, uint32_t shard, const struct port_effect *send)
@@ -337,7 +264,7 @@ void stream__tap_closed(struct check_stream *stream, uint32_t shard, struct port
     struct stream_conn *conn = find_conn(stream, shard, id);
     if (conn == NULL) { return; }
     for (uint32_t i = conn->question_first; i < conn->question_count && !conn->is_ignored; i++) {
-        judge_wait(stream, &conn->questions[i]);
+        stream__fetch_ended(stream, &conn->questions[i]);
     }
     drop_questions(stream, conn);
     conn->is_used = false;

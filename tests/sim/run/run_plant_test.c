@@ -82,7 +82,14 @@ static void a_node_that_sleeps_is_told(void **state)
 
 /* ---- brokers with a mistake between them and the world ---- */
 
-static void *create(void *context, const struct world_boot *boot) { return node_machine.create(context, boot); }
+static const void *machines[WORLD_SHARDS_MAX]; /* of this boot */
+
+static void *create(void *context, const struct world_boot *boot)
+{
+    void *machine = node_machine.create(context, boot);
+    machines[boot->shard] = machine;
+    return machine;
+}
 
 /* Drops what it asks of that kind. */
 static void step_without(void *machine, const struct port_event *event, struct port_out *out,
@@ -181,6 +188,34 @@ static void syncing_nothing_before_it_is_ready(void *machine, const struct port_
     }
 }
 
+/* A segment that goes is not unlinked, though it thinks so: another sync of its directory takes the place of that. */
+static void leaving_segments(void *machine, const struct port_event *event, struct port_out *out)
+{
+    static bool is_swapped[WORLD_SHARDS_MAX]; /* one is on its way */
+    static uint64_t tokens[WORLD_SHARDS_MAX];
+    struct port_event passed = *event;
+    uint32_t shard = 0;
+    while (shard < WORLD_SHARDS_MAX && machines[shard] != machine) { shard += 1; }
+    CHECK(shard < WORLD_SHARDS_MAX);
+    if (event->kind == PORT_EVENT_START) { is_swapped[shard] = false; }
+    if (event->kind == PORT_EVENT_DONE && is_swapped[shard] && event->done.token == tokens[shard]) {
+        passed.done.effect = PORT_UNLINK;
+        is_swapped[shard] = false;
+    }
+    broker_step(machine, &passed, out);
+    for (uint32_t i = 0; i < out->effect_count; i++) {
+        struct port_effect *effect = &out->effects[i];
+        bool is_segment = effect->kind == PORT_UNLINK && effect->path.size_bytes > 4 &&
+                          memmem(effect->path.at, effect->path.size_bytes, "-delete", 7) == NULL &&
+                          memcmp(effect->path.at + effect->path.size_bytes - 4, ".log", 4) == 0;
+        if (!is_segment) { continue; }
+        effect->kind = PORT_SYNC_DIR;
+        effect->path.size_bytes -= 25; /* "/", 20 digits, ".log" */
+        is_swapped[shard] = true;
+        tokens[shard] = effect->token;
+    }
+}
+
 static void failing_a_check(void *machine, const struct port_event *event, struct port_out *out)
 {
     broker_step(machine, event, out);
@@ -200,6 +235,7 @@ static void a_broker_with_a_mistake_is_told(void **state)
         {restless, "I21", "events in 3 s while a fetch was parked"},
         {asking_for_what_is_not_open, "I24", "names file 4000.1, which is not open"},
         {spoiling_its_indexes, "I15", ".index"},
+        {leaving_segments, "I25", "is left on the disk, and its log begins at"},
         {syncing_nothing_before_it_is_ready, "I3", ", and it is synced up to "},
         {failing_a_check, "CHECK", "event->kind != PORT_EVENT_STOP"},
     };

@@ -1,0 +1,181 @@
+/* stream_fetch.c: see stream.h. What a fetch asks for, how long it waits, and what its answer says beside the records.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "stream__parts.h"
+
+#include <inttypes.h>
+
+#include "wire/kafka/fetch.h"
+#include "wire/kafka/kafka.h"
+
+#define TOO_SOON_NS UINT64_C(1000000) /* shards read the clock one after another */
+
+static const struct stream_log *find_log(const struct check_stream *stream, struct base_part id)
+{
+    for (uint32_t i = 0; i < stream->log_count; i++) {
+        if (base_part_equal(stream->logs[i].id, id)) { return &stream->logs[i]; }
+    }
+    return NULL;
+}
+
+static struct stream_wanted want(const struct check_stream *stream, struct base_part id, int64_t offset)
+{
+    const struct stream_log *log = find_log(stream, id);
+    bool is_known = log != NULL && log->is_seen;
+    return (struct stream_wanted){.id = id,
+                                  .offset = offset,
+                                  .offset_start = is_known ? log->offset_start : 0,
+                                  .watermark = is_known ? log->watermark_now : 0};
+}
+
+/* One of many partitions, or by names (before version 13), is not judged; how long one for more than a byte waits is not, either. */
+void stream__fetch_asked(struct check_stream *stream, struct base_slice body, struct stream_question *question)
+{
+    struct base_arena arena;
+    base_arena_init(&arena, stream->scratch, STREAM_SCRATCH_BYTES);
+    struct kafka_fetch_request request;
+    kafka_fetch_request_init(&request);
+    if (kafka_fetch_request_decode(body, question->version, &arena, &request) != BASE_OK) { return; }
+    question->fetch = stream__session_asked(stream, &request, question->version);
+    if (question->version < 13) { return; }
+    uint32_t count = 0;
+    for (int32_t t = 0; t < request.topics_count; t++) {
+        for (int32_t p = 0; p < request.topics[t].partitions_count; p++) {
+            if (count == STREAM_WANTED) { return; }
+            struct base_part id = {.topic = request.topics[t].topic_id,
+                                   .index = request.topics[t].partitions[p].partition};
+            question->wanted[count++] = want(stream, id, request.topics[t].partitions[p].fetch_offset);
+        }
+    }
+    if (question->fetch != NULL) {
+        struct stream_followed others[STREAM_WANTED];
+        uint32_t more = stream__session_others(stream, question->fetch, others, STREAM_WANTED - count);
+        if (more == UINT32_MAX) { return; }
+        for (uint32_t i = 0; i < more; i++) { question->wanted[count++] = want(stream, others[i].id, others[i].offset); }
+    }
+    question->wanted_count = count;
+    question->asked_ns = stream->now_ns;
+    question->late_ns = stream->late_ns;
+    if (request.max_wait_ms <= 0 || request.min_bytes > 1) { return; }
+    question->wait_ns = (uint64_t)request.max_wait_ms * 1000000;
+}
+
+/* ---- how long it waits ---- */
+
+/* Since when there is something at or after that offset, or the log is gone; UINT64_MAX: there is nothing, or it was there before
+ * all we know. */
+static uint64_t there_since(const struct check_stream *stream, const struct stream_wanted *wanted, uint64_t asked_ns)
+{
+    const struct stream_log *log = find_log(stream, wanted->id);
+    if (log == NULL) { return UINT64_MAX; }
+    /* One that is missing when a fetch begins ends nothing before its time. */
+    if (log->may_go) { return log->gone_ns > asked_ns ? log->gone_ns : UINT64_MAX; }
+    uint64_t since = UINT64_MAX;
+    uint64_t oldest = log->mark_count > STREAM_MARKS ? log->mark_count - STREAM_MARKS : 0;
+    for (uint64_t at = log->mark_count; at-- > oldest;) {
+        const struct stream_mark *mark = &log->marks[at % STREAM_MARKS];
+        if (mark->watermark <= wanted->offset) { break; }
+        since = mark->at_ns;
+    }
+    return since;
+}
+
+void stream__fetch_ended(struct check_stream *stream, const struct stream_question *question)
+{
+    if (question->wait_ns == 0 || question->late_ns == UINT64_MAX) { return; }
+    uint64_t due_ns = base_deadline_ns(question->asked_ns, question->wait_ns);
+    const struct stream_wanted *by = NULL;
+    for (uint32_t i = 0; i < question->wanted_count; i++) {
+        uint64_t since = there_since(stream, &question->wanted[i], question->asked_ns);
+        if (since == UINT64_MAX || base_max_u64(since, question->asked_ns) >= due_ns) { continue; }
+        due_ns = base_max_u64(since, question->asked_ns);
+        by = &question->wanted[i];
+    }
+    if (stream->now_ns <= due_ns || stream->now_ns - due_ns <= question->late_ns) { return; }
+    uint64_t late_ms = (stream->now_ns - due_ns) / 1000000;
+    if (by == NULL) {
+        check_breach(stream->report, "I21", "a fetch is answered %" PRIu64 " ms after its time was over", late_ms);
+        return;
+    }
+    const struct stream_log *log = stream__log(stream, by->id);
+    if (log->gone_ns > 0) {
+        check_breach(stream->report, "I21", "a fetch is answered %" PRIu64 " ms after %s-%" PRId32 " was deleted",
+                     late_ms, log->name, by->id.index);
+        return;
+    }
+    check_breach(stream->report, "I21",
+                 "a fetch is answered %" PRIu64 " ms after there was something at offset %" PRId64 " of %s-%" PRId32,
+                 late_ms, by->offset, log->name, by->id.index);
+}
+
+/* ---- what the answer says ---- */
+
+static const struct stream_wanted *find_wanted(const struct stream_question *question, struct base_uuid topic,
+                                               int32_t index)
+{
+    for (uint32_t i = 0; i < question->wanted_count; i++) {
+        const struct stream_wanted *wanted = &question->wanted[i];
+        if (wanted->id.index == index && base_uuid_compare(wanted->id.topic, topic) == 0) { return wanted; }
+    }
+    return NULL;
+}
+
+static void judge_part(struct check_stream *stream, const struct stream_wanted *wanted,
+                       const struct kafka_fetch_response_partition_data *part)
+{
+    const struct stream_log *log = find_log(stream, wanted->id);
+    if (log == NULL || !log->is_seen || log->may_go || log->is_hurt) { return; }
+    if (part->error_code == KAFKA_ERROR_OFFSET_OUT_OF_RANGE) {
+        /* The start may move between the look and the answer, and be named before it is seen. */
+        bool is_inside =
+            wanted->offset >= base_max_i64(log->offset_start, log->start_named) && wanted->offset <= wanted->watermark;
+        if (!is_inside) { return; }
+        check_breach(stream->report, "I23",
+                     "offset %" PRId64 " of %s-%" PRId32 " is called out of range, and it has from %" PRId64
+                     " to %" PRId64,
+                     wanted->offset, log->name, wanted->id.index, log->offset_start, wanted->watermark);
+    }
+    if (part->error_code != KAFKA_ERROR_NONE) { return; }
+    if (part->high_watermark > log->synced_end || part->high_watermark < wanted->watermark) {
+        check_breach(stream->report, "I3",
+                     "a fetch says that the watermark of %s-%" PRId32 " is %" PRId64 ", and it was from %" PRId64
+                     " to %" PRId64,
+                     log->name, wanted->id.index, part->high_watermark, wanted->watermark, log->synced_end);
+    }
+    bool is_start_right = part->log_start_offset >= wanted->offset_start &&
+                          part->log_start_offset <= base_max_i64(log->offset_start, log->start_named);
+    if (!is_start_right) {
+        check_breach(stream->report, "I23",
+                     "a fetch says that %s-%" PRId32 " begins at %" PRId64 ", and it began from %" PRId64
+                     " to %" PRId64,
+                     log->name, wanted->id.index, part->log_start_offset, wanted->offset_start, log->offset_start);
+    }
+}
+
+void stream__fetch_answered(struct check_stream *stream, const struct stream_question *question, struct base_slice body)
+{
+    if (question->wanted_count == 0 && question->fetch == NULL) { return; }
+    struct base_arena arena;
+    base_arena_init(&arena, stream->scratch, STREAM_SCRATCH_BYTES);
+    struct kafka_fetch_response response;
+    kafka_fetch_response_init(&response);
+    if (kafka_fetch_response_decode(body, question->version, &arena, &response) != BASE_OK) { return; }
+    if (question->fetch != NULL) { stream__session_answered(stream, question->fetch, &response); }
+    if (question->wanted_count == 0) { return; }
+    bool says_something = response.error_code != KAFKA_ERROR_NONE;
+    for (int32_t t = 0; t < response.responses_count; t++) {
+        const struct kafka_fetch_response_fetchable_topic_response *topic = &response.responses[t];
+        for (int32_t p = 0; p < topic->partitions_count; p++) {
+            const struct kafka_fetch_response_partition_data *part = &topic->partitions[p];
+            says_something = says_something || part->error_code != KAFKA_ERROR_NONE || part->records.size_bytes > 0;
+            const struct stream_wanted *wanted = find_wanted(question, topic->topic_id, part->partition_index);
+            if (wanted != NULL) { judge_part(stream, wanted, part); }
+        }
+    }
+    uint64_t due_ns = base_deadline_ns(question->asked_ns, question->wait_ns);
+    if (says_something || question->wait_ns == 0 || stream->is_stopping) { return; }
+    if (stream->now_ns + TOO_SOON_NS >= due_ns) { return; }
+    check_breach(stream->report, "I21", "a fetch is answered with nothing, %" PRIu64 " ms before its time is over",
+                 (due_ns - stream->now_ns) / 1000000);
+}

@@ -1,0 +1,266 @@
+/* check_fetch_test.c: a broker whose fetches wait too long, or not long enough, or say what is not so, is told: I3, I21, I23.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "stream.h"
+#include "wire/kafka/delete_topics.h"
+#include "wire/kafka/fetch.h"
+#include "wire/kafka/kafka.h"
+
+enum { FETCH = 1, FETCH_VERSION = 16, DELETE_TOPICS = 20, DELETE_VERSION = 6, WAIT_MS = 500, LATE_MS = 100 };
+
+static const struct base_part part = {.topic = {{9, 9, 9}}, .index = 0};
+static const struct port_conn conn = {.slot = 1, .generation = 1}, other_conn = {.slot = 2, .generation = 1};
+
+struct fixture {
+    struct check_report report;
+    struct check_stream *stream;
+    uint64_t now_ms;
+};
+
+/* A log from 10 to 20, all of it synced and read. */
+static struct fixture *given(void)
+{
+    static struct fixture fixture;
+    fixture = (struct fixture){.now_ms = 1};
+    fixture.stream = check_stream_create(&fixture.report);
+    check_stream_late(fixture.stream, (uint64_t)LATE_MS * 1000000);
+    return &fixture;
+}
+
+static void see(struct fixture *f, int64_t start, int64_t watermark)
+{
+    struct port_event event = {.kind = PORT_EVENT_TURN, .now_ns = f->now_ms * 1000000};
+    check_stream_event(f->stream, 0, &event, (struct base_slice){.at = NULL});
+    struct check_log log = {.id = part,
+                            .topic = base_slice_text("t"),
+                            .offset_start = start,
+                            .offset_end = watermark,
+                            .watermark = watermark};
+    check_stream_log(f->stream, &log, true);
+}
+
+static void receive(struct fixture *f, struct port_conn from, int16_t api, int16_t version, const void *request)
+{
+    uint8_t bytes[512];
+    struct kafka_writer writer;
+    kafka_writer_init(&writer, bytes, sizeof bytes);
+    assert_int_equal(kafka_request_encode(kafka_request_message(api), request, version, 1, kafka_text_null(), &writer),
+                     BASE_OK);
+    struct port_event event = {.kind = PORT_EVENT_DONE, .now_ns = f->now_ms * 1000000};
+    event.done.effect = PORT_RECV;
+    event.done.conn = from;
+    check_stream_event(f->stream, 0, &event, base_slice_of(bytes, writer.used_bytes));
+}
+
+static void send(struct fixture *f, struct port_conn to, int16_t api, int16_t version, const void *response)
+{
+    uint8_t bytes[512];
+    struct kafka_writer writer;
+    kafka_writer_init(&writer, bytes, sizeof bytes);
+    assert_int_equal(kafka_response_encode(kafka_response_message(api), response, version, 1, &writer), BASE_OK);
+    struct port_piece piece = {.kind = PORT_MEMORY, .at = bytes, .size_bytes = writer.used_bytes};
+    struct port_effect effect = {.kind = PORT_SEND, .conn = to, .pieces = &piece, .piece_count = 1};
+    check_stream_effect(f->stream, 0, &effect);
+}
+
+static void ask_fetch(struct fixture *f, int64_t offset)
+{
+    struct kafka_fetch_request_fetch_partition of_part;
+    kafka_fetch_request_fetch_partition_init(&of_part);
+    of_part.fetch_offset = offset;
+    struct kafka_fetch_request_fetch_topic topic;
+    kafka_fetch_request_fetch_topic_init(&topic);
+    topic.topic_id = part.topic;
+    topic.partitions = &of_part;
+    topic.partitions_count = 1;
+    struct kafka_fetch_request request;
+    kafka_fetch_request_init(&request);
+    request.max_wait_ms = WAIT_MS;
+    request.min_bytes = 1;
+    request.topics = &topic;
+    request.topics_count = 1;
+    receive(f, conn, FETCH, FETCH_VERSION, &request);
+}
+
+static void answer_fetch(struct fixture *f, int16_t error, int64_t start, int64_t watermark)
+{
+    struct kafka_fetch_response_partition_data of_part;
+    kafka_fetch_response_partition_data_init(&of_part);
+    of_part.error_code = error;
+    of_part.log_start_offset = start;
+    of_part.high_watermark = watermark;
+    struct kafka_fetch_response_fetchable_topic_response topic;
+    kafka_fetch_response_fetchable_topic_response_init(&topic);
+    topic.topic_id = part.topic;
+    topic.partitions = &of_part;
+    topic.partitions_count = 1;
+    struct kafka_fetch_response response;
+    kafka_fetch_response_init(&response);
+    response.responses = &topic;
+    response.responses_count = 1;
+    struct port_event event = {.kind = PORT_EVENT_TURN, .now_ns = f->now_ms * 1000000};
+    check_stream_event(f->stream, 0, &event, (struct base_slice){.at = NULL});
+    send(f, conn, FETCH, FETCH_VERSION, &response);
+    assert_int_equal(check_stream_counts(f->stream)->answers[FETCH], 1);
+}
+
+static void delete_topic(struct fixture *f)
+{
+    struct kafka_delete_topics_request_delete_topic_state wanted;
+    kafka_delete_topics_request_delete_topic_state_init(&wanted);
+    wanted.name = kafka_text_null();
+    wanted.topic_id = part.topic;
+    struct kafka_delete_topics_request request;
+    kafka_delete_topics_request_init(&request);
+    request.topics = &wanted;
+    request.topics_count = 1;
+    receive(f, other_conn, DELETE_TOPICS, DELETE_VERSION, &request);
+    struct kafka_delete_topics_response_deletable_topic_result result;
+    kafka_delete_topics_response_deletable_topic_result_init(&result);
+    result.topic_id = part.topic;
+    struct kafka_delete_topics_response response;
+    kafka_delete_topics_response_init(&response);
+    response.responses = &result;
+    response.responses_count = 1;
+    send(f, other_conn, DELETE_TOPICS, DELETE_VERSION, &response);
+}
+
+/* Of what is told about fetches alone: in these tests nothing is synced. */
+static void expect(struct fixture *f, const char *words)
+{
+    bool is_told = false;
+    for (uint32_t i = 0; i < f->report.count; i++) {
+        bool is_about_fetch = strstr(f->report.breaches[i].text, "fetch") != NULL ||
+                              strstr(f->report.breaches[i].text, "out of range") != NULL;
+        if (words == NULL && is_about_fetch) {
+            fail_msg("%s: %s", f->report.breaches[i].id, f->report.breaches[i].text);
+        }
+        is_told = is_told || (words != NULL && strstr(f->report.breaches[i].text, words) != NULL);
+    }
+    check_stream_destroy(f->stream);
+    if (words != NULL && !is_told) { fail_msg("not told: %s", words); }
+}
+
+static void a_fetch_that_finds_nothing_may_be_answered_when_its_time_is_over(void **state)
+{
+    (void)state;
+    struct fixture *f = given();
+    see(f, 0, 0);
+    ask_fetch(f, 0);
+    f->now_ms += WAIT_MS;
+    answer_fetch(f, 0, 0, 0);
+    expect(f, NULL);
+}
+
+static void a_fetch_that_is_answered_with_nothing_too_soon_is_I21(void **state)
+{
+    (void)state;
+    struct fixture *f = given();
+    see(f, 0, 0);
+    ask_fetch(f, 0);
+    f->now_ms += WAIT_MS - 10;
+    answer_fetch(f, 0, 0, 0);
+    expect(f, "a fetch is answered with nothing, 10 ms before its time is over");
+}
+
+static void at_a_stop_it_may_be_answered_at_once(void **state)
+{
+    (void)state;
+    struct fixture *f = given();
+    see(f, 0, 0);
+    ask_fetch(f, 0);
+    struct port_event stop = {.kind = PORT_EVENT_STOP, .now_ns = f->now_ms * 1000000};
+    check_stream_event(f->stream, 0, &stop, (struct base_slice){.at = NULL});
+    answer_fetch(f, 0, 0, 0);
+    expect(f, NULL);
+}
+
+static void a_fetch_that_waits_on_when_its_topic_was_deleted_is_I21(void **state)
+{
+    (void)state;
+    struct fixture *f = given();
+    see(f, 0, 0);
+    ask_fetch(f, 0);
+    delete_topic(f);
+    f->now_ms += LATE_MS + 50;
+    answer_fetch(f, KAFKA_ERROR_UNKNOWN_TOPIC_ID, -1, -1);
+    expect(f, "a fetch is answered 150 ms after t-0 was deleted");
+}
+
+static void a_fetch_that_ends_soon_after_the_deletion_is_good(void **state)
+{
+    (void)state;
+    struct fixture *f = given();
+    see(f, 0, 0);
+    ask_fetch(f, 0);
+    delete_topic(f);
+    f->now_ms += LATE_MS - 50;
+    answer_fetch(f, KAFKA_ERROR_UNKNOWN_TOPIC_ID, -1, -1);
+    expect(f, NULL);
+}
+
+static void an_offset_that_is_there_and_called_out_of_range_is_I23(void **state)
+{
+    (void)state;
+    struct fixture *f = given();
+    see(f, 10, 20);
+    ask_fetch(f, 20);
+    answer_fetch(f, KAFKA_ERROR_OFFSET_OUT_OF_RANGE, -1, -1);
+    expect(f, "offset 20 of t-0 is called out of range");
+}
+
+static void an_offset_before_the_start_may_be_called_out_of_range(void **state)
+{
+    (void)state;
+    struct fixture *f = given();
+    see(f, 10, 20);
+    ask_fetch(f, 9);
+    answer_fetch(f, KAFKA_ERROR_OFFSET_OUT_OF_RANGE, -1, -1);
+    expect(f, NULL);
+}
+
+static void a_watermark_that_is_told_and_not_synced_is_I3(void **state)
+{
+    (void)state;
+    struct fixture *f = given();
+    see(f, 0, 0);
+    ask_fetch(f, 0);
+    f->now_ms += WAIT_MS;
+    answer_fetch(f, 0, 0, 1);
+    expect(f, "a fetch says that the watermark of t-0 is 1");
+}
+
+static void a_start_that_is_told_and_is_none_is_I23(void **state)
+{
+    (void)state;
+    struct fixture *f = given();
+    see(f, 10, 20);
+    ask_fetch(f, 20);
+    f->now_ms += WAIT_MS;
+    answer_fetch(f, 0, 0, 20);
+    expect(f, "a fetch says that t-0 begins at 0");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_fetch_that_finds_nothing_may_be_answered_when_its_time_is_over),
+        cmocka_unit_test(a_fetch_that_is_answered_with_nothing_too_soon_is_I21),
+        cmocka_unit_test(at_a_stop_it_may_be_answered_at_once),
+        cmocka_unit_test(a_fetch_that_waits_on_when_its_topic_was_deleted_is_I21),
+        cmocka_unit_test(a_fetch_that_ends_soon_after_the_deletion_is_good),
+        cmocka_unit_test(an_offset_that_is_there_and_called_out_of_range_is_I23),
+        cmocka_unit_test(an_offset_before_the_start_may_be_called_out_of_range),
+        cmocka_unit_test(a_watermark_that_is_told_and_not_synced_is_I3),
+        cmocka_unit_test(a_start_that_is_told_and_is_none_is_I23),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
