@@ -81,7 +81,6 @@ static int64_t base_of(const char *name)
 
 static void look_at(void *context, const char *path, uint64_t size_bytes)
 {
-    (void)size_bytes;
     struct tidy *tidy = context;
     struct run *run = tidy->run;
     const char *slash = strchr(path, '/');
@@ -94,9 +93,11 @@ static void look_at(void *context, const char *path, uint64_t size_bytes)
         if (left != NULL && is_log && base <= left->start) { left->live = base_max_i64(left->live, base); }
         return;
     }
-    if (left == NULL) {
+    /* A folder that never had a record is known to nobody after a crash. */
+    bool has_records = size_bytes > 0 && strcmp(path + strlen(path) - 4, ".log") == 0;
+    if (left == NULL && has_records) {
         check_breach(&run->report, "I25", "%s is left on the disk, and no log has that folder", path);
-    } else if (base >= 0 && base < left->live) {
+    } else if (left != NULL && base >= 0 && base < left->live) {
         check_breach(&run->report, "I25", "%s is left on the disk, and its log begins at %" PRId64, path, left->start);
     }
 }

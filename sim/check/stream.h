@@ -15,7 +15,7 @@
  *          a topic was deleted; with nothing not before
  *     I23  answers leave in the order of the questions; a fetch says no wrong start, and calls nothing out of range that is there;
  *          a fetch session takes the epoch that is next and no other, tells only of what it follows, and leaves out nothing that had
- *          changed when it was asked
+ *          changed when it was asked; the first and last offsets that ListOffsets tells are a log's start and watermark
  *     I18  a log that had a watermark is there after recovery, its start did not move, it ends where it is synced, and
  *          nothing is longer than it was before the crash
  *
@@ -88,7 +88,7 @@ struct check_stream_counts {
     uint64_t sessions_left_out; /* partitions that they were not told of, and were judged */
     uint64_t sessions_gone;     /* known ones that were not found */
     uint64_t session_epochs_refused;
-    uint64_t rows_gone;           /* that tell of a deletion */
+    uint64_t rows_gone; /* that tell of a deletion */
     uint64_t syncs_failed;
     uint64_t errors; /* that the disk gave */
 };

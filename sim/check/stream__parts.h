@@ -94,14 +94,14 @@ struct stream_log {
     uint64_t mark_count;
     int64_t offset_start, offset_end;
     uint64_t start_since_ns; /* when offset_start was seen first; UINT64_MAX: not in this life */
-    int64_t start_named; /* the highest start that a row of the journal ever named */
-    int64_t start_asked; /* the highest that a client may have asked for */
-    bool is_known;       /* the broker had it */
-    bool is_seen;        /* since this boot began to serve */
-    bool may_go;         /* its topic is being deleted */
-    bool is_told;        /* a breach was reported; once is enough */
-    bool is_hurt;        /* failed or damaged when last seen */
-    uint64_t gone_ns;    /* when its deletion was answered, in this life; 0: it was not */
+    int64_t start_named;     /* the highest start that a row of the journal ever named */
+    int64_t start_asked;     /* the highest that a client may have asked for */
+    bool is_known;           /* the broker had it */
+    bool is_seen;            /* since this boot began to serve */
+    bool may_go;             /* its topic is being deleted */
+    bool is_told;            /* a breach was reported; once is enough */
+    bool is_hurt;            /* failed or damaged when last seen */
+    uint64_t gone_ns;        /* when its deletion was answered, in this life; 0: it was not */
 };
 
 /* ---- fetch sessions ---- */
@@ -139,7 +139,7 @@ struct stream_question {
     int16_t api_key;
     int16_t version;
     int16_t acks;
-    /* of a fetch: */
+    /* of a fetch (of ListOffsets: a time stands where the offset does): */
     uint64_t asked_ns;
     uint64_t wait_ns; /* 0: how long it waits is not judged */
     uint64_t late_ns; /* what is too late */
@@ -225,6 +225,10 @@ void stream__fetch_asked(struct check_stream *stream, struct base_slice body, st
 void stream__fetch_ended(struct check_stream *stream, const struct stream_question *question);
 void stream__fetch_answered(struct check_stream *stream, const struct stream_question *question,
                             struct base_slice body);
+/* The same of ListOffsets. */
+void stream__offsets_asked(struct check_stream *stream, struct base_slice body, struct stream_question *question);
+void stream__offsets_answered(struct check_stream *stream, const struct stream_question *question,
+                              struct base_slice body);
 
 void stream__tap_received(struct check_stream *stream, uint32_t shard, struct port_conn id, struct base_slice bytes);
 void stream__tap_sent(struct check_stream *stream, uint32_t shard, const struct port_effect *send);

@@ -52,7 +52,9 @@ void stream__fetch_asked(struct check_stream *stream, struct base_slice body, st
         struct stream_followed others[STREAM_WANTED];
         uint32_t more = stream__session_others(stream, question->fetch, others, STREAM_WANTED - count);
         if (more == UINT32_MAX) { return; }
-        for (uint32_t i = 0; i < more; i++) { question->wanted[count++] = want(stream, others[i].id, others[i].offset); }
+        for (uint32_t i = 0; i < more; i++) {
+            question->wanted[count++] = want(stream, others[i].id, others[i].offset);
+        }
     }
     question->wanted_count = count;
     question->asked_ns = stream->now_ns;

@@ -122,6 +122,7 @@ static void take_question(struct check_stream *stream, struct stream_conn *conn,
     bool is_known = kafka_api_has_version(question.api_key, question.version);
     if (is_known && question.api_key == 20) { note_deletes(stream, body, question.version); }
     if (is_known && question.api_key == 1) { stream__fetch_asked(stream, body, &question); }
+    if (is_known && question.api_key == 2) { stream__offsets_asked(stream, body, &question); }
     if (is_known && question.api_key == 0) {
         struct base_arena arena;
         scratch_arena(stream, &arena);
@@ -217,7 +218,8 @@ static void take_answer(struct check_stream *stream, struct stream_conn *conn, s
     stream__fetch_ended(stream, &question);
     if (question.api_key >= 0 && question.api_key < CHECK_APIS) { stream->counts.answers[question.api_key] += 1; }
     bool is_acknowledged = question.api_key == 0 && question.acks == -1;
-    if (!is_acknowledged && question.api_key != 1 && question.api_key != 20) { return; }
+    bool is_of_offsets = question.api_key == 2 && question.wanted_count > 0;
+    if (!is_acknowledged && !is_of_offsets && question.api_key != 1 && question.api_key != 20) { return; }
     int32_t correlation;
     struct base_slice body;
     if (kafka_response_open(frame, question.api_key, question.version, &correlation, &body) != BASE_OK) {
@@ -229,6 +231,7 @@ static void take_answer(struct check_stream *stream, struct stream_conn *conn, s
         stream__fetch_answered(stream, &question, body);
         stream__session_free(stream, question.fetch, true);
     }
+    if (is_of_offsets) { stream__offsets_answered(stream, &question, body); }
     if (question.api_key == 20) { note_deleted(stream, body, question.version); }
 }
 

@@ -1,4 +1,5 @@
-/* check_fetch_test.c: a broker whose fetches wait too long, or not long enough, or say what is not so, is told: I3, I21, I23.
+/* check_fetch_test.c: a broker whose fetches wait too long, or not long enough, or say what is not so, is told, and one whose first
+ * and last offsets are not so: I3, I21, I23.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -13,7 +14,9 @@
 #include "wire/kafka/delete_topics.h"
 #include "wire/kafka/fetch.h"
 #include "wire/kafka/kafka.h"
+#include "wire/kafka/list_offsets.h"
 
+enum { LIST_OFFSETS = 2, LIST_VERSION = 9, LATEST = -1, EARLIEST = -2 };
 enum { FETCH = 1, FETCH_VERSION = 16, DELETE_TOPICS = 20, DELETE_VERSION = 6, WAIT_MS = 500, LATE_MS = 100 };
 
 static const struct base_part part = {.topic = {{9, 9, 9}}, .index = 0};
@@ -133,13 +136,45 @@ static void delete_topic(struct fixture *f)
     send(f, other_conn, DELETE_TOPICS, DELETE_VERSION, &response);
 }
 
-/* Of what is told about fetches alone: in these tests nothing is synced. */
+static void ask_offset(struct fixture *f, int64_t at, int64_t answer)
+{
+    struct kafka_list_offsets_request_list_offsets_partition wanted;
+    kafka_list_offsets_request_list_offsets_partition_init(&wanted);
+    wanted.timestamp = at;
+    struct kafka_list_offsets_request_list_offsets_topic of;
+    kafka_list_offsets_request_list_offsets_topic_init(&of);
+    of.name = kafka_text_words("t");
+    of.partitions = &wanted;
+    of.partitions_count = 1;
+    struct kafka_list_offsets_request request;
+    kafka_list_offsets_request_init(&request);
+    request.topics = &of;
+    request.topics_count = 1;
+    receive(f, conn, LIST_OFFSETS, LIST_VERSION, &request);
+    struct kafka_list_offsets_response_list_offsets_partition_response of_part;
+    kafka_list_offsets_response_list_offsets_partition_response_init(&of_part);
+    of_part.offset = answer;
+    struct kafka_list_offsets_response_list_offsets_topic_response topic;
+    kafka_list_offsets_response_list_offsets_topic_response_init(&topic);
+    topic.name = kafka_text_words("t");
+    topic.partitions = &of_part;
+    topic.partitions_count = 1;
+    struct kafka_list_offsets_response response;
+    kafka_list_offsets_response_init(&response);
+    response.topics = &topic;
+    response.topics_count = 1;
+    send(f, conn, LIST_OFFSETS, LIST_VERSION, &response);
+    assert_int_equal(check_stream_counts(f->stream)->answers[LIST_OFFSETS], 1);
+}
+
+/* Of what is told about fetches and offsets alone: in these tests nothing is synced. */
 static void expect(struct fixture *f, const char *words)
 {
     bool is_told = false;
     for (uint32_t i = 0; i < f->report.count; i++) {
         bool is_about_fetch = strstr(f->report.breaches[i].text, "fetch") != NULL ||
-                              strstr(f->report.breaches[i].text, "out of range") != NULL;
+                              strstr(f->report.breaches[i].text, "out of range") != NULL ||
+                              strstr(f->report.breaches[i].text, "the answer is") != NULL;
         if (words == NULL && is_about_fetch) {
             fail_msg("%s: %s", f->report.breaches[i].id, f->report.breaches[i].text);
         }
@@ -249,6 +284,42 @@ static void a_start_that_is_told_and_is_none_is_I23(void **state)
     expect(f, "a fetch says that t-0 begins at 0");
 }
 
+static void a_first_offset_that_is_the_start_is_good(void **state)
+{
+    (void)state;
+    struct fixture *f = given();
+    see(f, 10, 20);
+    ask_offset(f, EARLIEST, 10);
+    expect(f, NULL);
+}
+
+static void a_first_offset_that_is_not_the_start_is_I23(void **state)
+{
+    (void)state;
+    struct fixture *f = given();
+    see(f, 10, 20);
+    ask_offset(f, EARLIEST, 9);
+    expect(f, "the earliest offset of t-0 was from 10 to 10, and the answer is 9");
+}
+
+static void a_last_offset_that_is_not_synced_is_I23(void **state)
+{
+    (void)state;
+    struct fixture *f = given();
+    see(f, 0, 0);
+    ask_offset(f, LATEST, 1);
+    expect(f, "the latest offset of t-0 was from 0 to 0, and the answer is 1");
+}
+
+static void of_an_offset_for_a_time_nothing_is_told(void **state)
+{
+    (void)state;
+    struct fixture *f = given();
+    see(f, 10, 20);
+    ask_offset(f, 1234, 15);
+    expect(f, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -261,6 +332,10 @@ int main(void)
         cmocka_unit_test(an_offset_before_the_start_may_be_called_out_of_range),
         cmocka_unit_test(a_watermark_that_is_told_and_not_synced_is_I3),
         cmocka_unit_test(a_start_that_is_told_and_is_none_is_I23),
+        cmocka_unit_test(a_first_offset_that_is_the_start_is_good),
+        cmocka_unit_test(a_first_offset_that_is_not_the_start_is_I23),
+        cmocka_unit_test(a_last_offset_that_is_not_synced_is_I23),
+        cmocka_unit_test(of_an_offset_for_a_time_nothing_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
