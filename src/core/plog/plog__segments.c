@@ -351,8 +351,12 @@ static bool is_too_old(const struct plog *plog, const struct plog__log *log, con
 {
     if (log->config.retention_ms < 0) { return false; }
     /* A record from the future ages from when it was appended. Any other does not: what was replayed while the clock was years
-     * behind says that it was appended then. */
-    int64_t born_ms = plog__has_passed(plog, segment->timestamp_max) ? segment->timestamp_max : segment->last_wall_ms;
+     * behind says that it was appended then; and beside one from the future the segment's first record may know better, too. */
+    int64_t born_ms = segment->timestamp_max;
+    if (!plog__has_passed(plog, born_ms)) {
+        bool is_known = plog__has_passed(plog, segment->timestamp_first);
+        born_ms = base_max_i64(segment->last_wall_ms, is_known ? segment->timestamp_first : segment->last_wall_ms);
+    }
     return plog__age_ms(plog->wall_ms, born_ms) > log->config.retention_ms;
 }
 

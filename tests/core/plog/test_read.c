@@ -687,6 +687,29 @@ static void a_start_with_the_clock_behind_makes_no_record_older(void **state)
     }
 }
 
+static void a_record_from_the_future_that_is_replayed_with_the_clock_behind_takes_no_fresh_one_along(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    world->log_config.retention_ms = 86400000;
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100, .timestamp = world->wall_ms});
+    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100, .timestamp = world->wall_ms + 43200000});
+    world_run(world);
+    world->wall_ms -= INT64_C(31536000000);
+    world_restart(world, CRASH_POWER); /* the journal is replayed */
+    world_run(world);
+    world_checkpoint(world);
+    world_run(world);
+    world->wall_ms += INT64_C(31536000000);
+    world_restart(world, CRASH_POWER);
+    world_run(world);
+    ref = world_log(world, 0, "topic", 0);
+    world_alarm(world, 300001);
+    assert_int_equal(world_view(world, ref).offset_start, 0);
+    world_free(world);
+}
+
 static void epoch_ends_are_as_kafka_answers_them(void **state)
 {
     (void)state;
@@ -741,6 +764,7 @@ int main(void)
         cmocka_unit_test(a_segment_that_went_does_not_come_back_with_a_power_cut),
         cmocka_unit_test(a_log_of_many_segments_is_retained_in_portions),
         cmocka_unit_test(a_record_from_the_future_does_not_defeat_retention),
+        cmocka_unit_test(a_record_from_the_future_that_is_replayed_with_the_clock_behind_takes_no_fresh_one_along),
         cmocka_unit_test(a_wall_clock_that_jumped_ahead_deletes_nothing),
         cmocka_unit_test(a_start_with_the_clock_behind_makes_no_record_older),
         cmocka_unit_test(epoch_ends_are_as_kafka_answers_them),
