@@ -93,11 +93,14 @@ static void look_at(void *context, const char *path, uint64_t size_bytes)
         if (left != NULL && is_log && base <= left->start) { left->live = base_max_i64(left->live, base); }
         return;
     }
-    /* A folder that never had a record is known to nobody after a crash. */
-    bool has_records = size_bytes > 0 && strcmp(path + strlen(path) - 4, ".log") == 0;
-    if (left == NULL && has_records) {
+    /* What a crash left before the journal was told of it is known to nobody: a folder, a segment. */
+    char log[64] = "";
+    if (base >= 0) { (void)snprintf(log, sizeof log, "%.*s.log", (int)(slash + 1 + BASE_DIGITS - path), path); }
+    bool is_going = memmem(path, folder_bytes, "-delete", 7) != NULL && size_bytes > 0;
+    if (!is_going && !check_stream_is_born(run->stream, log)) { return; }
+    if (left == NULL) {
         check_breach(&run->report, "I25", "%s is left on the disk, and no log has that folder", path);
-    } else if (left != NULL && base >= 0 && base < left->live) {
+    } else if (base >= 0 && base < left->live) {
         check_breach(&run->report, "I25", "%s is left on the disk, and its log begins at %" PRId64, path, left->start);
     }
 }

@@ -61,6 +61,9 @@ uint64_t check_stream_written(const struct check_stream *stream, const char *pat
 /* That file was opened since the last crash. */
 bool check_stream_opened(const struct check_stream *stream, const char *path);
 
+/* The journal was told of that segment. */
+bool check_stream_is_born(const struct check_stream *stream, const char *path);
+
 /* Bits of the disk have flipped: logs may be damaged from now on. */
 void check_stream_rotten(struct check_stream *stream);
 

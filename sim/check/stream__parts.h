@@ -22,6 +22,7 @@ struct stream_path { /* one file, whatever name it has */
     char *name;      /* NULL: unlinked */
     bool is_journal;
     bool is_opened;               /* in this life */
+    bool is_born;                 /* a segment: a row of the journal has named it */
     uint64_t written_end;         /* as above */
     int64_t asked_end;            /* of a segment: past the last batch that was ever written to it */
     struct stream_batch *batches; /* of a segment, by position */
@@ -147,6 +148,7 @@ struct stream_question {
         struct base_part id;
         int64_t offset;
         int64_t offset_start, watermark; /* as they were then; 0: nothing is known */
+        bool is_named;                   /* by the request, once, and not by its session alone */
     } wanted[STREAM_WANTED];
     uint32_t wanted_count;
     struct stream_fetch *fetch; /* NULL: nothing of sessions */

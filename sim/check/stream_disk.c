@@ -80,6 +80,12 @@ bool check_stream_opened(const struct check_stream *stream, const char *path)
     return at != UINT32_MAX && stream->paths[at].is_opened;
 }
 
+bool check_stream_is_born(const struct check_stream *stream, const char *path)
+{
+    uint32_t at = find_path(stream, base_slice_text(path));
+    return at != UINT32_MAX && stream->paths[at].is_born;
+}
+
 static char *copy_name(struct base_slice name)
 {
     char *copy = malloc(name.size_bytes + 1);
@@ -207,6 +213,13 @@ static void note_batches(struct check_stream *stream, struct stream_path *path, 
     }
 }
 
+static uint32_t path_of_segment(const struct check_stream *stream, const struct stream_log *log, int64_t segment_base)
+{
+    char name[320];
+    (void)snprintf(name, sizeof name, "%s-%" PRId32 "/%020" PRId64 ".log", log->name, log->id.index, segment_base);
+    return log->name[0] == 0 ? UINT32_MAX : find_path(stream, base_slice_text(name));
+}
+
 static void take_row(struct check_stream *stream, uint32_t group, const uint8_t *row)
 {
     struct base_part id = {.index = (int32_t)base_get_u32(row + ROW_INDEX_AT)};
@@ -225,6 +238,8 @@ static void take_row(struct check_stream *stream, uint32_t group, const uint8_t 
                                                       .offset_end = (int64_t)base_get_u64(row + ROW_END_AT),
                                                       .group = group};
     stream->counts.rows += 1;
+    uint32_t segment = path_of_segment(stream, log, (int64_t)base_get_u64(row + ROW_SEGMENT_AT));
+    if (segment != UINT32_MAX) { stream->paths[segment].is_born = true; }
     if (kind == KIND_RUN && row[ROW_HAS_BYTES_AT] == 0) {
         stream->counts.rows_large += 1;
         uint64_t from = base_get_u64(row + ROW_POSITION_AT);

@@ -224,6 +224,7 @@ static void a_fetch_that_waits_on_when_its_topic_was_deleted_is_I21(void **state
     struct fixture *f = given();
     see(f, 0, 0);
     ask_fetch(f, 0);
+    f->now_ms += 1;
     delete_topic(f);
     f->now_ms += LATE_MS + 50;
     answer_fetch(f, KAFKA_ERROR_UNKNOWN_TOPIC_ID, -1, -1);
@@ -236,6 +237,7 @@ static void a_fetch_that_ends_soon_after_the_deletion_is_good(void **state)
     struct fixture *f = given();
     see(f, 0, 0);
     ask_fetch(f, 0);
+    f->now_ms += 1;
     delete_topic(f);
     f->now_ms += LATE_MS - 50;
     answer_fetch(f, KAFKA_ERROR_UNKNOWN_TOPIC_ID, -1, -1);
