@@ -115,8 +115,9 @@ static bool is_own(const struct stream_log *log)
 
 static void judge_recovered(struct check_stream *stream, struct stream_log *log, const struct check_log *now)
 {
-    if (now->offset_start < log->offset_start ||
-        now->offset_start > base_max_i64(log->offset_start, log->start_named)) {
+    bool has_come_back =
+        now->offset_start < log->offset_start && !stream->is_rotten; /* the row may have rotted: it goes again */
+    if (has_come_back || now->offset_start > base_max_i64(log->offset_start, log->start_named)) {
         check_breach(stream->report, "I18",
                      "%s-%" PRId32 " began at %" PRId64 " before the restart and at %" PRId64 " after", log->name,
                      log->id.index, log->offset_start, now->offset_start);

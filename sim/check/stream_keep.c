@@ -145,7 +145,9 @@ static bool may_be_old(const struct check_stream *stream, const struct stream_ru
 
 void stream__keep_started(struct check_stream *stream, const struct stream_log *log, int64_t from, int64_t to)
 {
-    if (stream->rule_count == 0 || log->may_go || to <= log->start_asked) { return; }
+    bool is_own =
+        strncmp(log->name, "__", 2) == 0; /* the broker's: a start moves to where the state was written anew */
+    if (stream->rule_count == 0 || log->may_go || is_own || to <= log->start_asked) { return; }
     static const struct stream_rule keeps_all = {.bytes = -1, .age_ms = -1};
     const struct stream_rule *rule = rule_of(stream, log);
     if (rule == NULL) { rule = &keeps_all; }
