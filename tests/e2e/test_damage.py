@@ -109,6 +109,9 @@ def test_a_flipped_bit_below_the_line_is_an_error_of_that_partition_only():
             flip(path, dice.choice((8, 9, 16)), 1)  # of the first header: length or magic
             broker.start()
             equal(errors(broker), [NONE, STORAGE_ERROR, NONE], f"reads after a bit of partition 1 flipped (clean stop: {is_clean})")
+            code, _, err = weir("consume", "data", "--exit", "--bootstrap", broker.bootstrap)
+            equal(code, 1, "weir consume --exit, where an end can't be reached")
+            check(err.startswith("error: KAFKA_STORAGE_ERROR: topic 'data' partition 1 offset 0"), f"weir consume --exit: {err!r}")
             with Conn(broker.host, broker.port) as conn:
                 answers = conn.produce("data", {0: batch([b"on"]), 2: batch([b"on"])})
                 equal(set(answers.values()), {(NONE, RECORDS)}, "the others take records")

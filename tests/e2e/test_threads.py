@@ -7,7 +7,10 @@ import threading
 
 import harness
 import wire
+from groups import make
 from harness import Broker, check, equal
+from test_group_scale import (COMMIT, JOIN, LEAVE, SYNC, commit_answer, commit_body, join_answer, join_body, ready, sync_answer,
+                              sync_body)
 
 PARTITIONS = 12
 WRITERS = 6
@@ -84,6 +87,50 @@ def test_many_connections_over_three_shards():
                     total += sum(count for _, _, _, count, _ in conn.read_all(topic, p, end))
                 check(total == sum(ends.values()) and total > 0, f"{topic}: {total} records of {sum(ends.values())}")
         broker.stop(120)
+
+
+def test_groups_over_three_shards():
+    """Members of many groups join, commit and leave from many connections, while another one lists and describes them."""
+    with Broker(3, settings={"group.initial.rebalance.delay.ms": 0}, name="threads") as broker:
+        make(broker, "t", PARTITIONS)
+        ready(broker)
+        failures = []
+        is_over = threading.Event()
+
+        def live(index):
+            try:
+                with wire.Conn(broker.host, broker.port, 120) as conn:
+                    for i in range(ROUNDS):
+                        group = f"g{index}-{i % 7}"
+                        error, generation, _, member, _ = join_answer(conn.call(JOIN, 3, join_body(group)))
+                        equal(error, 0, "JoinGroup")
+                        error, words = sync_answer(conn.call(SYNC, 2, sync_body(group, generation, member, [(member, b"mine")])))
+                        equal((error, words), (0, b"mine"), "SyncGroup")
+                        errors = commit_answer(conn.call(COMMIT, 2, commit_body(group, generation, member, {p: i for p in range(PARTITIONS)})))
+                        equal(set(errors), {0}, "OffsetCommit")
+                        equal(conn.fetch_offsets(group, "t", [1])[1][1][0], i, "what was committed")
+                        equal(conn.call(LEAVE, 1, wire.string(group) + wire.string(member)).take("ih")[1], 0, "LeaveGroup")
+            except BaseException as error:  # pylint: disable=broad-except
+                failures.append(error)
+
+        def look():
+            try:
+                with wire.Conn(broker.host, broker.port, 120) as conn:
+                    while not is_over.is_set():
+                        for group in conn.list_groups()[1][:20]:
+                            conn.describe_group(group)
+            except BaseException as error:  # pylint: disable=broad-except
+                failures.append(error)
+
+        members = [threading.Thread(target=live, args=(i,)) for i in range(WRITERS)]
+        watcher = threading.Thread(target=look)
+        for thread in [*members, watcher]:
+            thread.start()
+        for thread in members:
+            thread.join()
+        is_over.set()
+        watcher.join()
+        check(not failures, lambda: f"{len(failures)} failures, the first: {failures[0]!r}")
 
 
 if __name__ == "__main__":

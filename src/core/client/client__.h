@@ -151,7 +151,8 @@ struct part {
     int64_t position; /* the next to fetch */
     int64_t consumed; /* the next to give */
     uint64_t fetch_retry_ns;
-    bool is_asked; /* in a request that is in flight */
+    uint64_t errors_since_ns; /* 0: the last answer was good */
+    bool is_asked;            /* in a request that is in flight */
     bool is_end_told;
     bool is_spoilt;  /* what was fetched can't be read on */
     uint32_t queued; /* pieces that were fetched and not read to their end */

@@ -48,6 +48,7 @@ enum base_rc client_assign(struct client *client, const struct client_assignment
     part->consumed = assignment->at;
     part->seek_ms = assignment->at;
     part->fetch_retry_ns = 0;
+    part->errors_since_ns = 0;
     part->is_end_told = false;
     part->is_spoilt = false;
     part->error = KAFKA_ERROR_NONE;
@@ -84,6 +85,13 @@ static void try_later(struct client *client, struct part *part)
     client__want_metadata(client);
 }
 
+static bool is_patient(const struct client *client, struct part *part)
+{
+    uint64_t patience_ns = client->config.read_patience_ms * MS;
+    if (part->errors_since_ns == 0) { part->errors_since_ns = client->now_ns; }
+    return patience_ns == 0 || client->now_ns - part->errors_since_ns < patience_ns;
+}
+
 static void on_error(struct client *client, struct part *part, int16_t error)
 {
     bool may_heal = kafka_error_is_retriable(error) || error == KAFKA_ERROR_FENCED_LEADER_EPOCH ||
@@ -91,7 +99,7 @@ static void on_error(struct client *client, struct part *part, int16_t error)
     if (error == KAFKA_ERROR_OFFSET_OUT_OF_RANGE && part->reset != CLIENT_RESET_FAIL) {
         part->seek = part->reset == CLIENT_RESET_BEGINNING ? SEEK_BEGINNING : SEEK_END;
         part->fetch_retry_ns = backoff_until(client);
-    } else if (may_heal && error != KAFKA_ERROR_OFFSET_OUT_OF_RANGE) {
+    } else if (may_heal && error != KAFKA_ERROR_OFFSET_OUT_OF_RANGE && is_patient(client, part)) {
         if (error == KAFKA_ERROR_FENCED_LEADER_EPOCH) { part->leader_epoch = -1; }
         try_later(client, part);
     } else {
@@ -243,6 +251,7 @@ static void on_offset(struct client *client, struct part *part,
         on_error(client, part, answer->error_code);
         return;
     }
+    part->errors_since_ns = 0;
     if (part->seek == SEEK_TIME && answer->offset < 0) { /* nothing that new: what comes next is */
         part->seek = SEEK_END;
         return;
@@ -337,6 +346,7 @@ static void take_piece(struct client *client, struct fetched *fetched, struct pa
         on_error(client, part, data->error_code);
         return;
     }
+    part->errors_since_ns = 0;
     bool has_end = client->config.is_read_committed && data->last_stable_offset >= 0;
     fetched->pieces[fetched->piece_count] = (struct piece){
         .part = client__part_index(client, part),

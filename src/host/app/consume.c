@@ -28,10 +28,11 @@ static const char usage[] =
     "no\n"
     "                          UTF-8 is in a field NAME_base64\n";
 
-#define SESSION_MS      10000 /* a member that was killed is missed after this */
-#define REBALANCE_MS    60000
-#define COMMIT_MS       1000
-#define METADATA_AGE_MS 5000 /* partitions that were added are found after this, at most */
+#define SESSION_MS       10000 /* a member that was killed is missed after this */
+#define REBALANCE_MS     60000
+#define COMMIT_MS        1000
+#define READ_PATIENCE_MS 5000 /* with --exit: an end that can't be reached is an error */
+#define METADATA_AGE_MS  5000 /* partitions that were added are found after this, at most */
 
 struct consume {
     struct app_command command;
@@ -403,6 +404,9 @@ int app_consume(struct app_args *args)
     code = check_group(own);
     if (code != APP_DONE) { return code; }
     if (own->group != NULL) { own->command.config.metadata_max_age_ms = METADATA_AGE_MS; }
-    if (own->is_exit) { own->command.config.fetch_wait_ms = 50; }
+    if (own->is_exit) {
+        own->command.config.fetch_wait_ms = 50;
+        own->command.config.read_patience_ms = READ_PATIENCE_MS;
+    }
     return app_command_run(&own->command);
 }

@@ -585,6 +585,29 @@ static void an_old_broker_is_not_asked_for_a_session(void **state)
     fake_free(fake);
 }
 
+static void a_partition_that_gives_nothing_but_errors_fails_when_patience_has_an_end(void **state)
+{
+    (void)state;
+    for (uint64_t patience_ms = 0; patience_ms <= 500; patience_ms += 500) {
+        struct fake *fake = fake_new();
+        fake->config.read_patience_ms = patience_ms;
+        fake_append(fake, 0, letters, 2, CODEC_NONE);
+        fake_start(fake);
+        fake->fetch_error_count = 16;
+        for (uint32_t i = 0; i < 16; i++) { fake->fetch_errors[i] = KAFKA_ERROR_KAFKA_STORAGE_ERROR; }
+        assign_from(fake, CLIENT_FROM_BEGINNING, 0, CLIENT_RESET_FAIL);
+        fake_run(fake, 4000);
+        if (patience_ms == 0) {
+            expect_values(fake, "a b");
+        } else {
+            assert_int_equal(fake_count(fake, CLIENT_FAILED), 1);
+            assert_int_equal(fake->results[0].is.error, KAFKA_ERROR_KAFKA_STORAGE_ERROR);
+            assert_true(fake->fetch_errors_used > 2);
+        }
+        fake_free(fake);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -603,6 +626,7 @@ int main(void)
         cmocka_unit_test(an_offset_out_of_range_fails_or_resets_as_told),
         cmocka_unit_test(a_moved_leader_is_looked_up_again),
         cmocka_unit_test(a_rotten_batch_fails_its_partition),
+        cmocka_unit_test(a_partition_that_gives_nothing_but_errors_fails_when_patience_has_an_end),
         cmocka_unit_test(answers_cut_at_any_byte_give_the_same_records),
         cmocka_unit_test(a_reader_that_is_behind_stops_the_fetching),
         cmocka_unit_test(what_is_not_assigned_any_more_is_not_shown),
