@@ -149,7 +149,8 @@ struct plog__segment {
     bool is_born;    /* PLOG_CHANGE_SEGMENT left */
     bool needs_cut;  /* after a restart: the file may be longer than what is known */
     bool is_doomed;
-    bool is_cut_off;     /* by a truncation that the journal does not have yet: its files stay */
+    bool is_waiting; /* doomed so far: its entry was replayed, and where the segments before it end is not known yet */
+    bool is_cut_off; /* by a truncation that the journal does not have yet: its files stay */
     bool is_index_bad;   /* its index files are not used */
     bool is_index_dirty; /* written since their last sync */
     bool is_sync_wanted;
@@ -419,6 +420,7 @@ struct plog__log {
     uint64_t unflushed_messages; /* page-cache topics */
     uint64_t unflushed_since_ns; /* 0: nothing is */
     bool was_scanned;            /* at this recovery */
+    int64_t start_replayed;      /* page-cache topics: moves there when recovery knows where the segments end */
     struct base_link reap;
 };
 
@@ -844,7 +846,13 @@ MUST_USE
 struct plog__segment *plog__segment_make(struct plog *plog, struct plog__log *log, int64_t base); /* NULL: no room */
 /* At replay: a segment of that name that was to go is begun anew. NULL: there is none. */
 struct plog__segment *plog__segment_revive(struct plog *plog, struct plog__log *log, int64_t base);
-void plog__times_of_log(struct plog__log *log); /* timestamp_max anew */
+/* At replay: keeps the files of a segment until it is known whether it counts, and gives up those from `base` on that wait already.
+ * False: no room. */
+MUST_USE
+bool plog__segment_wait(struct plog *plog, struct plog__log *log, int64_t base);
+struct plog__segment *plog__wait_next(const struct plog__log *log, int64_t from); /* the first that waits; NULL: none */
+void plog__waits_end(struct plog *plog, struct plog__log *log, int64_t from, int64_t to); /* they go */
+void plog__times_of_log(struct plog__log *log);                                           /* timestamp_max anew */
 void plog__segment_doom(struct plog *plog, struct plog__log *log, struct plog__segment *segment, uint64_t delay_ms);
 void plog__segment_free(struct plog *plog, struct plog__log *log, struct plog__segment *segment);
 static inline bool plog__segment_is_damaged(const struct plog__segment *segment)
@@ -885,6 +893,14 @@ struct port_effect *plog__replay_ask(struct plog *plog, struct plog__log *log, s
 bool plog__mend_is_due(const struct plog__file *file, const struct plog__segment *segment);
 bool plog__mend_step(struct plog *plog, struct plog__log *log, struct port_out *out); /* true: done */
 bool plog__mend_asked(struct plog *plog, struct plog__log *log, uint64_t count);      /* false: it can't be done */
+/* Parts of a replay that the scan shares. */
+void plog__replay_end(struct plog *plog, struct plog__log *log, enum plog_result result);
+void plog__replay_land(struct plog *plog, struct plog__log *log, struct plog__segment *segment, struct base_slice bytes,
+                       uint64_t size_bytes, int64_t offset_end);
+bool plog__replay_may_try(struct plog *plog, struct plog__log *log, enum port_rc rc); /* once more, a little later */
+void plog__replay_be_there(struct plog__log *log, struct plog__segment *segment);
+bool plog__scan_tail(struct plog *plog, struct plog__log *log, struct port_out *out); /* plog__scan.c */
+void plog__scan_done(struct plog *plog, struct plog__log *log, uint64_t count);
 void plog__scan_begin(struct plog *plog, struct plog__log *log);
 void plog__recovery_check(struct plog *plog);
 void plog__birth_write(struct plog__log *log);

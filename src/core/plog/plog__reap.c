@@ -151,7 +151,7 @@ static bool begin_segment(struct plog *plog, struct port_out *out)
     for (struct base_link *link = base_list_first(&plog->doomed); link != NULL;
          link = base_list_next(&plog->doomed, link)) {
         struct plog__segment *segment = BASE_ITEM(link, struct plog__segment, doom);
-        if (plog__log_at(plog, segment->log)->is_deleting) { continue; }
+        if (plog__log_at(plog, segment->log)->is_deleting || segment->is_waiting) { continue; }
         if (segment->dead_at_ns > plog->now_ns) {
             plog->reap_at_ns = base_min_u64(plog->reap_at_ns, segment->dead_at_ns);
             continue;

@@ -1,4 +1,4 @@
-/* plog__recover.c: restore, replay, and the scan of what no journal names.
+/* plog__recover.c: restore and replay; plog__scan.c reads what no journal names.
  *
  * A replayed run goes through the writer of its log like a round: an older segment's index is finished first, then its bytes are
  * written (or, when they were synced in the segment, read back and checked), then plog__apply sees them as it saw them live.
@@ -11,7 +11,6 @@
 
 #define BIRTH_VERSION    1u
 #define BIRTH_HEAD_BYTES 8u
-#define SCAN_BYTES       ((uint64_t)256 * 1024)
 
 enum { BIRTH_PAGE_CACHE = 1, BIRTH_METADATA = 2, BIRTH_MARK_TOLD = 4 };
 
@@ -72,7 +71,15 @@ enum base_rc plog_restore(struct plog *plog, struct base_slice state, uint64_t r
 
 /* ---- the end of a replay ---- */
 
-static void end_replay(struct plog *plog, struct plog__log *log, enum plog_result result)
+/* Of a page-cache log: its segments and their ends are known now. */
+static void settle_start(struct plog *plog, struct plog__log *log)
+{
+    if (!log->config.is_page_cache || log->is_failed) { return; }
+    plog__start_apply(plog, log, log->start_replayed);
+    plog__start_trim(plog, log);
+}
+
+void plog__replay_end(struct plog *plog, struct plog__log *log, enum plog_result result)
 {
     struct plog__replay *replay = &log->replay;
     if (replay->block != NULL) { base_pages_give(plog->pages, replay->block); }
@@ -90,6 +97,7 @@ static void end_replay(struct plog *plog, struct plog__log *log, enum plog_resul
             return;
         }
         CHECK(plog->scans_left > 0);
+        settle_start(plog, log);
         plog->scans_left -= 1;
         plog__recovery_check(plog);
         return;
@@ -101,12 +109,12 @@ void plog__replay_give_up(struct plog *plog, struct plog__log *log, enum plog_re
 {
     log->replay.is_before_run = false;
     if (log->replay.state == PLOG__REPLAY_TAIL && plog->scans_left == 0) { log->replay.state = PLOG__REPLAY_FIRST; }
-    end_replay(plog, log, result);
+    plog__replay_end(plog, log, result);
 }
 
 /* Whatever its bytes turned out to be: the log ends where the run ends. */
-static void land(struct plog *plog, struct plog__log *log, struct plog__segment *segment, struct base_slice bytes,
-                 uint64_t size_bytes, int64_t offset_end)
+void plog__replay_land(struct plog *plog, struct plog__log *log, struct plog__segment *segment, struct base_slice bytes,
+                       uint64_t size_bytes, int64_t offset_end)
 {
     plog__apply(plog, log, segment, segment->size_bytes, bytes, PLOG__REPLAYED);
     uint64_t end_bytes = segment->size_bytes + size_bytes;
@@ -156,9 +164,9 @@ static void land_damaged(struct plog *plog, struct plog__log *log, struct plog__
     if (log->replay.block != NULL) {
         good = good_part(log, base_slice_of(log->replay.block, (size_t)log->replay.done_bytes));
     }
-    land(plog, log, segment, good, run->size_bytes, run->offset_end);
+    plog__replay_land(plog, log, segment, good, run->size_bytes, run->offset_end);
     plog__segment_damage(log, segment, run->position_bytes + good.size_bytes, run->position_bytes + run->size_bytes);
-    end_replay(plog, log, PLOG_DAMAGED);
+    plog__replay_end(plog, log, PLOG_DAMAGED);
 }
 
 /* Whole batches, from the run's first offset to its end: what a run says and what it holds agree. */
@@ -182,7 +190,7 @@ static bool is_run_of(const struct plog_run *run, struct base_slice bytes)
 
 /* What the disk or memory refused is asked for again a little later, as long as that may help: what the journal names and the
  * segment lacks is lost with the next checkpoint. False: it was asked for often enough. */
-static bool try_again(struct plog *plog, struct plog__log *log, enum port_rc rc)
+bool plog__replay_may_try(struct plog *plog, struct plog__log *log, enum port_rc rc)
 {
     struct plog__replay *replay = &log->replay;
     if (rc == PORT_MISSING || plog->is_failed || replay->tries == REPLAY_TRIES_MAX) { return false; }
@@ -199,7 +207,7 @@ static void lose_run(struct plog *plog, struct plog__log *log, enum port_rc rc)
     if (rc == PORT_IO || rc == PORT_MISSING) {
         land_damaged(plog, log, plog__segment_last(log));
     } else {
-        end_replay(plog, log, rc == PORT_NO_SPACE ? PLOG_NO_SPACE : PLOG_STORAGE);
+        plog__replay_end(plog, log, rc == PORT_NO_SPACE ? PLOG_NO_SPACE : PLOG_STORAGE);
     }
 }
 
@@ -223,6 +231,18 @@ static bool is_possible(const struct plog_run *run)
            run->position_bytes <= PLOG__SEGMENT_BYTES_MAX - run->size_bytes;
 }
 
+/* Its file was there, durably, before its first run left. */
+void plog__replay_be_there(struct plog__log *log, struct plog__segment *segment)
+{
+    segment->is_created = true;
+    segment->is_named = true;
+    segment->is_born = true;
+    segment->needs_cut = true;
+    log->has_dir = !log->is_dir_lost;
+    log->is_parent_synced = log->has_dir;
+    log->is_metadata_written = log->has_dir;
+}
+
 /* The segment the run belongs to, made when it is the next one. NULL: the replay has ended. */
 static struct plog__segment *segment_of_run(struct plog *plog, struct plog__log *log)
 {
@@ -233,25 +253,18 @@ static struct plog__segment *segment_of_run(struct plog *plog, struct plog__log 
                                        (last->base < run->segment_base && last->end > run->segment_base));
     if (is_behind || is_crossed) {
         log->is_damaged = true; /* it contradicts what is there: entries before it were lost, or it is not ours */
-        end_replay(plog, log, PLOG_DAMAGED);
+        plog__replay_end(plog, log, PLOG_DAMAGED);
         return NULL;
     }
     if (last == NULL || last->base < run->segment_base) {
         last = plog__segment_revive(plog, log, run->segment_base);
         if (last == NULL) { last = plog__segment_make(plog, log, run->segment_base); }
         if (last == NULL) {
-            end_replay(plog, log, PLOG_BUSY);
+            plog__replay_end(plog, log, PLOG_BUSY);
             return NULL;
         }
-        last->is_created = true; /* it was, durably, before its first run left */
-        last->is_named = true;
-        last->is_born = true;
-        last->needs_cut = true;
-        log->has_dir = !log->is_dir_lost;
-        log->is_parent_synced = log->has_dir;
-        log->is_metadata_written = log->has_dir;
+        plog__replay_be_there(log, last);
         if (log->offset_end < run->segment_base) { /* offsets that nothing accounts for */
-            if (log->config.is_page_cache && log->offset_end > 0) { return last; } /* see place_run */
             log->is_damaged = log->is_damaged || log->offset_end > 0;
             plog__end_move(log, run->segment_base);
         }
@@ -266,39 +279,31 @@ static bool place_run(struct plog *plog, struct plog__log *log)
     const struct plog_run *run = &replay->run;
     struct plog__segment *last = plog__segment_last(log);
     if (run->change == PLOG_CHANGE_TRUNCATE) {
-        if (last != NULL && !last->is_sealed && !log->was_scanned) {
+        bool has_tail = last != NULL && !last->is_sealed && !log->was_scanned;
+        if (has_tail || plog__wait_next(log, 0) != NULL) {
             replay->is_before_run = true;
             replay->state = PLOG__REPLAY_TAIL;
             return true;
         }
         log->was_scanned = false;
-        end_replay(plog, log, plog__cut_replay(plog, log, run, replay->bytes));
+        plog__replay_end(plog, log, plog__cut_replay(plog, log, run, replay->bytes));
         return true;
     }
     if (last != NULL && last->base < run->segment_base && !last->is_sealed) {
-        if (log->config.is_page_cache && !log->was_scanned) {
-            replay->is_before_run = true; /* nothing but the file tells where it ends */
-            replay->state = PLOG__REPLAY_TAIL;
-        } else {
-            plog__seal(plog, log, last);
-        }
+        plog__seal(plog, log, last);
         return true;
     }
     struct plog__segment *segment = segment_of_run(plog, log);
     if (segment == NULL) { return true; }
     log->was_scanned = false;
     if (run->change == PLOG_CHANGE_SEGMENT) {
-        if (log->config.is_page_cache && run->segment_base != log->offset_end) {
-            /* The segment before it lost its end: as Kafka does, what came later goes too, so that offsets have no hole. */
-            plog__segment_doom(plog, log, segment, 0);
-        }
-        end_replay(plog, log, PLOG_OK);
+        plog__replay_end(plog, log, PLOG_OK);
         return true;
     }
     if (run->position_bytes != segment->size_bytes || run->offset_base != log->offset_end) {
         if (run->position_bytes < segment->size_bytes) {
             log->is_damaged = true;
-            end_replay(plog, log, PLOG_DAMAGED);
+            plog__replay_end(plog, log, PLOG_DAMAGED);
             return true;
         }
         if (run->position_bytes > segment->size_bytes) { /* the bytes between were some lost entry's */
@@ -334,8 +339,8 @@ static bool write_run(struct plog *plog, struct plog__log *log, struct port_out 
     struct plog__replay *replay = &log->replay;
     struct plog__segment *segment = plog__segment_last(log);
     if (replay->done_bytes == replay->bytes.size_bytes) {
-        land(plog, log, segment, replay->bytes, replay->run.size_bytes, replay->run.offset_end);
-        end_replay(plog, log, PLOG_OK);
+        plog__replay_land(plog, log, segment, replay->bytes, replay->run.size_bytes, replay->run.offset_end);
+        plog__replay_end(plog, log, PLOG_OK);
         return true;
     }
     if (replay->bytes.size_bytes != replay->run.size_bytes ||
@@ -353,7 +358,7 @@ static bool write_run(struct plog *plog, struct plog__log *log, struct port_out 
             segment->is_named = false;
             return true;
         }
-        if (try_again(plog, log, rc)) { return false; }
+        if (plog__replay_may_try(plog, log, rc)) { return false; }
         lose_run(plog, log, rc); /* missing: perhaps the log is gone, further on in the journal */
         return true;
     case PLOG__GOT: break;
@@ -395,9 +400,9 @@ static bool check_run(struct plog *plog, struct plog__log *log, struct port_out 
         if (!is_run_of(&replay->run, base_slice_of(replay->block, (size_t)size_bytes))) {
             land_damaged(plog, log, segment);
         } else {
-            land(plog, log, segment, base_slice_of(replay->block, (size_t)size_bytes), size_bytes,
-                 replay->run.offset_end);
-            end_replay(plog, log, PLOG_OK);
+            plog__replay_land(plog, log, segment, base_slice_of(replay->block, (size_t)size_bytes), size_bytes,
+                              replay->run.offset_end);
+            plog__replay_end(plog, log, PLOG_OK);
         }
         return true;
     }
@@ -405,7 +410,7 @@ static bool check_run(struct plog *plog, struct plog__log *log, struct port_out 
     switch (plog__file_get(plog, log, segment, PLOG__LOG, PORT_OPEN_WRITE, &log->writer, &rc, out)) {
     case PLOG__WAIT: return false;
     case PLOG__FAILED:
-        if (try_again(plog, log, rc)) { return false; }
+        if (plog__replay_may_try(plog, log, rc)) { return false; }
         lose_run(plog, log, rc);
         return true;
     case PLOG__GOT: break;
@@ -415,8 +420,8 @@ static bool check_run(struct plog *plog, struct plog__log *log, struct port_out 
         replay->block_bytes = size_bytes;
     }
     if (replay->block == NULL) {
-        if (try_again(plog, log, PORT_NO_MEMORY)) { return false; }
-        end_replay(plog, log, PLOG_BUSY);
+        if (plog__replay_may_try(plog, log, PORT_NO_MEMORY)) { return false; }
+        plog__replay_end(plog, log, PLOG_BUSY);
         return true;
     }
     struct port_effect *effect = plog__replay_ask(plog, log, out, PORT_READ);
@@ -424,114 +429,6 @@ static bool check_run(struct plog *plog, struct plog__log *log, struct port_out 
     effect->buffer = replay->block + replay->done_bytes;
     effect->size_bytes = size_bytes - replay->done_bytes;
     return false;
-}
-
-/* ---- the scan: what stands after the last known byte, batch by batch, as long as it is whole ---- */
-
-/* Takes whole good batches off the window. Returns the bytes that the next one needs; 0: the good ones end here. */
-static uint64_t adopt(struct plog *plog, struct plog__log *log, struct plog__segment *segment, uint64_t window_bytes,
-                      bool is_all)
-{
-    struct plog__replay *replay = &log->replay;
-    uint64_t at = 0;
-    uint64_t needs_bytes = 0;
-    while (window_bytes - at >= REC_HEADER_BYTES) {
-        struct plog__head head;
-        if (!plog__head_read(replay->block + at, log->offset_end, &head) || head.base_offset != log->offset_end) {
-            break;
-        }
-        if (head.size_bytes > window_bytes - at) {
-            needs_bytes = head.size_bytes;
-            break;
-        }
-        struct base_slice bytes = base_slice_of(replay->block + at, (size_t)head.size_bytes);
-        struct rec_batch batch;
-        if (rec_batch_view(bytes, &batch) != REC_OK || !rec_crc_is_right(&batch)) { break; }
-        land(plog, log, segment, bytes, head.size_bytes, head.offset_last + 1);
-        at += head.size_bytes;
-        if (log->flush != PLOG__FLUSH_NONE) { return REC_HEADER_BYTES; } /* the tail is full: written first */
-    }
-    if (window_bytes - at < REC_HEADER_BYTES && !is_all) { needs_bytes = REC_HEADER_BYTES; }
-    return is_all ? 0 : needs_bytes;
-}
-
-/* The file ends where the log does, so nothing is there to be kept. What the metadata log lost may never have got to its file. */
-static void clear_suspect(struct plog__log *log)
-{
-    if (!log->config.is_metadata) { log->is_suspect = false; }
-}
-
-static bool scan_tail(struct plog *plog, struct plog__log *log, struct port_out *out)
-{
-    struct plog__replay *replay = &log->replay;
-    struct plog__segment *segment = plog__segment_last(log);
-    if (segment == NULL || segment->is_sealed) {
-        end_replay(plog, log, PLOG_OK);
-        return true;
-    }
-    enum port_rc rc;
-    switch (plog__file_get(plog, log, segment, PLOG__LOG, PORT_OPEN_WRITE, &log->writer, &rc, out)) {
-    case PLOG__WAIT: return false;
-    case PLOG__FAILED:
-        if (try_again(plog, log, rc)) { return false; }
-        if (rc == PORT_MISSING && segment->size_bytes > 0) {
-            plog__segment_damage(log, segment, 0, segment->size_bytes);
-        }
-        if (rc == PORT_MISSING && segment->size_bytes == 0) { segment->is_created = false; }
-        end_replay(plog, log, rc == PORT_MISSING ? PLOG_OK : PLOG_STORAGE);
-        return true;
-    case PLOG__GOT: break;
-    }
-    uint64_t file_bytes = plog__file_of(plog, &log->writer)->size_at_open;
-    if (file_bytes <= segment->size_bytes) {
-        clear_suspect(log);
-        end_replay(plog, log, PLOG_OK);
-        return true;
-    }
-    uint64_t left_bytes = file_bytes - segment->size_bytes;
-    uint64_t wanted_bytes = base_min_u64(left_bytes, base_max_u64(SCAN_BYTES, replay->needs_bytes));
-    if (left_bytes < replay->needs_bytes) { /* a torn batch */
-        end_replay(plog, log, PLOG_OK);
-        return true;
-    }
-    if (replay->block == NULL || replay->block_bytes < wanted_bytes) {
-        if (replay->block != NULL) { base_pages_give(plog->pages, replay->block); }
-        replay->block = base_pages_take(plog->pages, BASE_CONTROL, (size_t)wanted_bytes);
-        replay->block_bytes = wanted_bytes;
-    }
-    if (replay->block == NULL) {
-        if (try_again(plog, log, PORT_NO_MEMORY)) { return false; }
-        end_replay(plog, log, PLOG_BUSY);
-        return true;
-    }
-    replay->window_bytes = wanted_bytes;
-    struct port_effect *effect = plog__replay_ask(plog, log, out, PORT_READ);
-    effect->position_bytes = segment->size_bytes + replay->done_bytes;
-    effect->buffer = replay->block + replay->done_bytes;
-    effect->size_bytes = wanted_bytes - replay->done_bytes;
-    return false;
-}
-
-static void scan_done(struct plog *plog, struct plog__log *log, uint64_t count)
-{
-    struct plog__replay *replay = &log->replay;
-    replay->done_bytes += count;
-    if (replay->done_bytes < replay->window_bytes && count > 0) { return; }
-    struct plog__segment *segment = plog__segment_last(log);
-    uint64_t file_bytes = plog__file_of(plog, &log->writer)->size_at_open;
-    bool is_all = count == 0 || segment->size_bytes + replay->done_bytes >= file_bytes;
-    uint64_t window_bytes = replay->done_bytes;
-    replay->done_bytes = 0;
-    replay->needs_bytes = adopt(plog, log, segment, window_bytes, is_all);
-    if (segment->size_bytes >= file_bytes) { clear_suspect(log); }
-    if (replay->needs_bytes == 0) { end_replay(plog, log, PLOG_OK); }
-}
-
-void plog__scan_begin(struct plog *plog, struct plog__log *log)
-{
-    log->replay = (struct plog__replay){.state = PLOG__REPLAY_TAIL};
-    plog->scans_left += 1;
-    plog__task_ready(plog, &log->writer);
 }
 
 /* ---- the directory: by now it may be another log's, when this one's deletion stands further on in the journal ---- */
@@ -545,7 +442,8 @@ static void lose_dir(struct plog *plog, struct plog__log *log)
     log->is_metadata_written = false;
     if (log->replay.state != PLOG__REPLAY_TAIL) { return; }
     if (last != NULL && last->size_bytes > 0) { plog__segment_damage(log, last, 0, last->size_bytes); }
-    end_replay(plog, log, PLOG_OK);
+    plog__waits_end(plog, log, 0, INT64_MAX);
+    plog__replay_end(plog, log, PLOG_OK);
 }
 
 static bool check_dir(struct plog *plog, struct plog__log *log, struct port_out *out)
@@ -555,11 +453,11 @@ static bool check_dir(struct plog *plog, struct plog__log *log, struct port_out 
     switch (plog__file_get(plog, log, NULL, PLOG__SMALL, PORT_OPEN_READ, &log->writer, &rc, out)) {
     case PLOG__WAIT: return false;
     case PLOG__FAILED:
-        if (try_again(plog, log, rc)) { return false; }
+        if (plog__replay_may_try(plog, log, rc)) { return false; }
         if (rc == PORT_MISSING || rc == PORT_IO) {
             lose_dir(plog, log);
         } else {
-            end_replay(plog, log, PLOG_STORAGE);
+            plog__replay_end(plog, log, PLOG_STORAGE);
         }
         return true;
     case PLOG__GOT: break;
@@ -576,7 +474,7 @@ static bool check_dir(struct plog *plog, struct plog__log *log, struct port_out 
 static void dir_checked(struct plog *plog, struct plog__log *log, const struct port_event *event, struct port_out *out)
 {
     bool is_read = event->done.rc == PORT_OK;
-    if (!is_read && try_again(plog, log, event->done.rc)) { return; }
+    if (!is_read && plog__replay_may_try(plog, log, event->done.rc)) { return; }
     uint64_t count = is_read ? base_min_u64(event->done.count, sizeof log->owner - log->owner_bytes) : 0;
     log->owner_bytes += count;
     if (count > 0 && log->owner_bytes < sizeof log->owner) { return; } /* until the file's end */
@@ -610,7 +508,7 @@ bool plog__replay_advance(struct plog *plog, struct plog__log *log, struct port_
     case PLOG__REPLAY_WRITE:
     case PLOG__REPLAY_MEND: return write_run(plog, log, out);
     case PLOG__REPLAY_CHECK: return check_run(plog, log, out);
-    case PLOG__REPLAY_TAIL: return scan_tail(plog, log, out);
+    case PLOG__REPLAY_TAIL: return plog__scan_tail(plog, log, out);
     }
     UNREACHABLE();
 }
@@ -624,12 +522,12 @@ void plog__replay_done(struct plog *plog, struct plog__log *log, const struct po
     }
     uint64_t count = event->done.count;
     bool is_failed = event->done.rc != PORT_OK;
-    if (is_failed && try_again(plog, log, event->done.rc)) { return; }
+    if (is_failed && plog__replay_may_try(plog, log, event->done.rc)) { return; }
     if (replay->state == PLOG__REPLAY_TAIL && is_failed) { /* nothing is cut of what can't be read */
         log->is_damaged = true;
-        end_replay(plog, log, PLOG_STORAGE);
+        plog__replay_end(plog, log, PLOG_STORAGE);
     } else if (replay->state == PLOG__REPLAY_TAIL) {
-        scan_done(plog, log, base_min_u64(count, replay->window_bytes - replay->done_bytes));
+        plog__scan_done(plog, log, base_min_u64(count, replay->window_bytes - replay->done_bytes));
     } else if (replay->state == PLOG__REPLAY_CHECK) {
         if (is_failed || count == 0) { /* EIO, or the file ends: damage either way */
             land_damaged(plog, log, plog__segment_last(log));
@@ -694,6 +592,10 @@ static enum plog_result replay_change(struct plog *plog, struct plog__log *log, 
     switch (run->change) {
     case PLOG_CHANGE_START:
         if (run->offset_base < 0 || run->offset_base > PLOG__OFFSET_MAX) { return PLOG_DAMAGED; }
+        if (log->config.is_page_cache) {
+            log->start_replayed = base_max_i64(log->start_replayed, run->offset_base);
+            return PLOG_OK;
+        }
         plog__start_apply(plog, log, run->offset_base);
         return PLOG_OK;
     case PLOG_CHANGE_GONE:
@@ -766,6 +668,14 @@ enum base_rc plog_replay(struct plog *plog, const struct plog_run *run, struct b
         plog__end(plog, out);
         return BASE_OK;
     }
+    bool is_behind = plog__segment_last(log) != NULL || plog__wait_next(log, 0) != NULL;
+    if (run->change == PLOG_CHANGE_SEGMENT && log->config.is_page_cache && is_behind) {
+        bool is_kept = plog__segment_wait(plog, log, run->segment_base);
+        if (!is_kept) { log->is_failed = true; }
+        note_replayed(plog, run_token, run->id, is_kept ? PLOG_OK : PLOG_BUSY);
+        plog__end(plog, out);
+        return BASE_OK;
+    }
     log->replay = (struct plog__replay){.state = PLOG__REPLAY_FIRST, .token = run_token, .run = *run};
     if (run->change == 0) { log->replay.bytes = bytes; }
     plog__task_ready(plog, &log->writer);
@@ -797,7 +707,11 @@ void plog_recovery_end(struct plog *plog, struct port_out *out)
         plog__start_trim(plog, log);
         const struct plog__segment *last = plog__segment_last(log);
         bool has_tail = last != NULL && !last->is_sealed;
-        if (has_tail && (log->config.is_page_cache || log->is_suspect)) { plog__scan_begin(plog, log); }
+        if ((has_tail && (log->config.is_page_cache || log->is_suspect)) || plog__wait_next(log, 0) != NULL) {
+            plog__scan_begin(plog, log);
+        } else {
+            settle_start(plog, log);
+        }
         if (!has_tail && log->is_suspect && log->config.is_metadata) { log->is_damaged = log->offset_end > 0; }
     }
     if (plog->orphan_count > 0) { plog->has_lost_entries = true; }

@@ -85,6 +85,59 @@ struct plog__segment *plog__segment_revive(struct plog *plog, struct plog__log *
     return NULL;
 }
 
+static struct plog__segment *doomed_on(struct base_link *link) { return BASE_ITEM(link, struct plog__segment, link); }
+
+static void end_wait(struct plog *plog, struct plog__segment *segment)
+{
+    segment->is_waiting = false;
+    segment->dead_at_ns = plog->now_ns;
+    plog->reap_at_ns = base_min_u64(plog->reap_at_ns, segment->dead_at_ns);
+}
+
+void plog__waits_end(struct plog *plog, struct plog__log *log, int64_t from, int64_t to)
+{
+    for (struct base_link *link = base_list_first(&log->doomed); link != NULL;
+         link = base_list_next(&log->doomed, link)) {
+        struct plog__segment *segment = doomed_on(link);
+        if (segment->is_waiting && segment->base >= from && segment->base < to) { end_wait(plog, segment); }
+    }
+}
+
+struct plog__segment *plog__wait_next(const struct plog__log *log, int64_t from)
+{
+    struct plog__segment *next = NULL;
+    for (struct base_link *link = base_list_first(&log->doomed); link != NULL;
+         link = base_list_next(&log->doomed, link)) {
+        struct plog__segment *segment = doomed_on(link);
+        if (!segment->is_waiting || segment->base < from) { continue; }
+        if (next == NULL || segment->base < next->base) { next = segment; }
+    }
+    return next;
+}
+
+bool plog__segment_wait(struct plog *plog, struct plog__log *log, int64_t base)
+{
+    CHECK(plog->life == PLOG__RECOVERING);
+    plog__waits_end(plog, log, base, INT64_MAX); /* a start before this one ended the log here: they were lost then */
+    struct plog__segment *segment = NULL;
+    for (struct base_link *link = base_list_first(&log->doomed); link != NULL && segment == NULL;
+         link = base_list_next(&log->doomed, link)) {
+        if (doomed_on(link)->base == base) { segment = doomed_on(link); } /* one file of a name */
+    }
+    if (segment == NULL) {
+        uint32_t slot = base_pool_take(&plog->segments);
+        if (slot == BASE_POOL_NONE) { return false; }
+        segment = base_pool_at(&plog->segments, slot);
+        *segment = (struct plog__segment){
+            .log = plog__log_slot(plog, log), .base = base, .end = base, .is_doomed = true, .is_sealed = true};
+        plog__task_init(&segment->sync, PLOG__TASK_SYNC, slot);
+        base_list_push_back(&log->doomed, &segment->link);
+        base_list_push_back(&plog->doomed, &segment->doom);
+    }
+    segment->is_waiting = true;
+    return true;
+}
+
 void plog__segment_free(struct plog *plog, struct plog__log *log, struct plog__segment *segment)
 {
     CHECK(segment->pins == 0);

@@ -83,6 +83,17 @@ static void write_producer(struct pen *pen, int64_t id, const struct plog__seque
 
 static bool is_kept(const struct plog__segment *segment) { return segment->size_bytes > 0; }
 
+/* What waits is of a log that failed: its files stay. */
+static uint32_t doomed_count(const struct plog__log *log)
+{
+    uint32_t count = log->doomed.count;
+    for (struct base_link *link = base_list_first(&log->doomed); link != NULL;
+         link = base_list_next(&log->doomed, link)) {
+        if (BASE_ITEM(link, struct plog__segment, link)->is_waiting) { count -= 1; }
+    }
+    return count;
+}
+
 static void write_all(struct pen *pen, const struct plog__log *log)
 {
     uint32_t segment_count = 0;
@@ -125,10 +136,11 @@ static void write_all(struct pen *pen, const struct plog__log *log)
     put_bytes(pen, log->tail.time, has_tail ? (size_t)log->tail.time_count * PLOG__TIME_BYTES : 0);
     put(pen, has_tail ? (uint64_t)log->tail.time_last : UINT64_MAX, 8);
     put(pen, has_tail ? log->tail.since_bytes : 0, 8);
-    put(pen, log->doomed.count, 4);
+    put(pen, doomed_count(log), 4);
     for (struct base_link *link = base_list_first(&log->doomed); link != NULL;
          link = base_list_next(&log->doomed, link)) {
-        put(pen, (uint64_t)BASE_ITEM(link, struct plog__segment, link)->base, 8);
+        const struct plog__segment *segment = BASE_ITEM(link, struct plog__segment, link);
+        if (!segment->is_waiting) { put(pen, (uint64_t)segment->base, 8); }
     }
     put(pen, log->producers.count, 4);
     for (struct base_link *link = base_list_first(&log->producers); link != NULL;

@@ -1,0 +1,208 @@
+/* test_page_cache.c: what a restart makes of a page-cache log, of which the journal names the segments and nothing in them.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "plog__.h"
+#include "world.h"
+
+#define RECORDS 10 /* two a segment: they begin at 0, 2, 4, 6 and 8 */
+
+static void append(struct world *world, struct plog_ref ref, int count)
+{
+    for (int i = 0; i < count; i++) {
+        uint64_t token = world_append(world, ref, (struct batch_ask){.value_bytes = 100, .timestamp = 1000});
+        world_run(world);
+        assert_int_equal(world_answer(world, token)->result, PLOG_OK);
+    }
+}
+
+static struct world *given_log(struct plog_ref *ref_out)
+{
+    struct world *world = given_world();
+    world->log_config.is_page_cache = true;
+    world->log_config.flush_messages = 1; /* so that a power loss takes nothing by itself */
+    world->log_config.segment_bytes = 400;
+    world->log_config.delete_delay_ms = 0;
+    *ref_out = world_log(world, 0, "topic", 0);
+    append(world, *ref_out, RECORDS);
+    assert_int_equal(world_view(world, *ref_out).segment_count, RECORDS / 2);
+    return world;
+}
+
+static struct node *segment_file(struct world *world, int base)
+{
+    char path[64];
+    (void)snprintf(path, sizeof path, "topic-0/%020d.log", base); /* short */
+    int node = world_node(world, path);
+    return node < 0 ? NULL : &world->nodes[node];
+}
+
+static void move_start(struct world *world, struct plog_ref ref, int64_t offset)
+{
+    assert_int_equal(plog_move_start(world->plog, ref, world->next_token++, offset, &world->out), BASE_OK);
+    world_settle(world);
+    world_run(world);
+    world_alarm(world, 1000);
+    world_run(world);
+}
+
+static void expect_log(struct world *world, int64_t start, int64_t end)
+{
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    struct plog_view view = world_view(world, ref);
+    assert_false(view.is_damaged);
+    assert_false(view.is_failed);
+    assert_int_equal(view.offset_start, start);
+    assert_int_equal(view.offset_end, end);
+    assert_int_equal(view.watermark, end);
+    assert_int_equal(world_read_all(world, ref), end - start);
+    append(world, ref, 3);
+    assert_int_equal(world_read_all(world, ref), end - start + 3);
+}
+
+static void what_stands_behind_segments_that_retention_took_is_kept(void **state)
+{
+    (void)state;
+    for (int crash = CRASH_PROCESS; crash <= CRASH_POWER; crash++) {
+        struct plog_ref ref;
+        struct world *world = given_log(&ref);
+        move_start(world, ref, 6);
+        assert_null(segment_file(world, 0));
+        assert_null(segment_file(world, 4));
+        world_restart(world, (enum crash)crash);
+        expect_log(world, 6, RECORDS);
+        world_free(world);
+    }
+}
+
+/* Their names had gone, and not for good; their last bytes had never been synced. */
+static void segments_before_the_start_that_come_back_in_part_take_nothing_with_them(void **state)
+{
+    (void)state;
+    for (int start = 6; start <= 7; start++) { /* the begin of a segment, and within one */
+        struct plog_ref ref;
+        struct world *world = given_log(&ref);
+        move_start(world, ref, start);
+        world_crash(world, CRASH_PROCESS);
+        world_put(world, "topic-0/00000000000000000000.log", "its last bytes, or none");
+        world_start(world);
+        expect_log(world, start, RECORDS);
+        world_free(world);
+    }
+}
+
+static void behind_a_segment_that_lost_all_it_had_nothing_is_kept(void **state)
+{
+    (void)state;
+    for (int base = 0; base <= 4; base += 4) {
+        struct plog_ref ref;
+        struct world *world = given_log(&ref);
+        world_crash(world, CRASH_POWER);
+        segment_file(world, base)->size = 0;
+        world_start(world);
+        expect_log(world, 0, base);
+        world_free(world);
+    }
+}
+
+static void what_a_start_gave_up_does_not_stand_in_the_way_of_what_came_later(void **state)
+{
+    (void)state;
+    struct plog_ref ref;
+    struct world *world = given_log(&ref);
+    world_crash(world, CRASH_POWER);
+    segment_file(world, 0)->size -= 10; /* its second batch is torn */
+    world_start(world);
+    expect_log(world, 0, 1); /* from here on segments begin at 1, 3, ..., and the journal names the others too */
+    ref = world_log(world, 0, "topic", 0);
+    append(world, ref, 4);
+    move_start(world, ref, 1);
+    assert_null(segment_file(world, 0));
+    world_restart(world, CRASH_PROCESS);
+    expect_log(world, 1, 8);
+    world_free(world);
+}
+
+static void a_last_segment_that_retention_took_is_no_damage(void **state)
+{
+    (void)state;
+    struct plog_ref ref;
+    struct world *world = given_log(&ref);
+    world_checkpoint(world);
+    world_run(world);
+    world->log_config.retention_ms = 1;
+    ref = world_log(world, 0, "topic", 0);
+    plog_configure(world->plog, ref, &world->log_config);
+    world_alarm(world, 600000); /* a sweep */
+    world_run(world);
+    world_alarm(world, 1000);
+    world_run(world);
+    assert_int_equal(world_view(world, ref).offset_start, RECORDS);
+    assert_null(segment_file(world, 8));
+    world_crash(world, CRASH_PROCESS);
+    world->log_config.retention_ms = -1;
+    world_start(world);
+    expect_log(world, RECORDS, RECORDS);
+    world_free(world);
+}
+
+/* Wherever it stops, after a flush by number and under a moving start: what a sync covered is there, and offsets have no hole. */
+static void what_was_flushed_survives_a_power_loss_wherever_it_stops(void **state)
+{
+    (void)state;
+    int64_t at = 0;
+    for (bool is_over = false; !is_over; at += 2) {
+        struct world *world = world_make((uint64_t)at + 3);
+        world->log_config.is_page_cache = true;
+        world->log_config.flush_messages = 1;
+        world->log_config.segment_bytes = 400;
+        world->log_config.delete_delay_ms = 0;
+        world->crash_after = at;
+        world_start(world);
+        struct plog_ref ref = world_log(world, 0, "topic", 0);
+        for (int i = 0; i < RECORDS && !world->is_crashed; i++) {
+            (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100});
+            world_run(world);
+            bool is_moving = !world->is_crashed && i % 3 == 2;
+            if (is_moving && plog_move_start(world->plog, ref, world->next_token++, i - 1, &world->out) == BASE_OK) {
+                world_settle(world);
+                world_run(world);
+            }
+        }
+        is_over = !world->is_crashed;
+        for (int again = 0; again < 2; again++) {
+            world_crash(world, CRASH_TORN);
+            world_start(world);
+            ref = plog_find(world->plog, world_part(0));
+            if (ref.generation == 0) { continue; }
+            struct plog_view view = world_view(world, ref);
+            assert_false(view.is_damaged);
+            assert_false(view.is_failed);
+            assert_int_equal(world_read_all(world, ref), view.offset_end - view.offset_start);
+            if (is_over) { assert_int_equal(view.offset_end, RECORDS); }
+        }
+        world_free(world);
+    }
+    assert_true(at > 60);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_stands_behind_segments_that_retention_took_is_kept),
+        cmocka_unit_test(segments_before_the_start_that_come_back_in_part_take_nothing_with_them),
+        cmocka_unit_test(behind_a_segment_that_lost_all_it_had_nothing_is_kept),
+        cmocka_unit_test(what_a_start_gave_up_does_not_stand_in_the_way_of_what_came_later),
+        cmocka_unit_test(a_last_segment_that_retention_took_is_no_damage),
+        cmocka_unit_test(what_was_flushed_survives_a_power_loss_wherever_it_stops),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
