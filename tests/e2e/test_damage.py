@@ -109,6 +109,8 @@ def test_a_flipped_bit_below_the_line_is_an_error_of_that_partition_only():
             flip(path, dice.choice((8, 9, 16)), 1)  # of the first header: length or magic
             broker.start()
             equal(errors(broker), [NONE, STORAGE_ERROR, NONE], f"reads after a bit of partition 1 flipped (clean stop: {is_clean})")
+            equal(broker.log().count("topic=data partition=1: a part of it is damaged"), 1, "lines that name the partition")
+            check("partition=0: a part" not in broker.log(), "the others are not damaged")
             code, _, err = weir("consume", "data", "--exit", "--bootstrap", broker.bootstrap)
             equal(code, 1, "weir consume --exit, where an end can't be reached")
             check(err.startswith("error: KAFKA_STORAGE_ERROR: topic 'data' partition 1 offset 0"), f"weir consume --exit: {err!r}")

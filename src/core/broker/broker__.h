@@ -58,6 +58,7 @@ struct back_log {
     struct plog_ref ref; /* generation 0: none */
     struct rec_rules rules;
     struct batch_form form;
+    bool is_damage_told;
 };
 
 /* Work of plog that somebody waits for. Its token in plog is its pool index + 1. */

@@ -55,6 +55,24 @@ static struct plog_log_config config_of(const struct broker *broker, const struc
     };
 }
 
+/* Which partition it is, once in the life of this process. */
+static void tell_damage(struct broker *broker, struct plog_ref ref, struct port_out *out)
+{
+    struct back_log *log = log_at(broker, ref);
+    const struct metadata_topic *topic = metadata_topic_by_id(broker->image, log->id.topic);
+    bool is_same = log->ref.generation == ref.generation; /* it may have been deleted meanwhile */
+    if (!is_same || log->is_damage_told || topic == NULL) { return; }
+    log->is_damage_told = true;
+    struct base_text text;
+    port_log_begin(out, &text);
+    base_text_add(&text, "topic=");
+    base_text_add_slice(&text, metadata_topic_name(topic));
+    base_text_add(&text, " partition=");
+    base_text_add_i64(&text, log->id.index);
+    base_text_add(&text, ": a part of it is damaged, and answers KAFKA_STORAGE_ERROR; 'weir log verify' says where");
+    port_log_end(out, PORT_ERROR, "plog", &text);
+}
+
 void back_log_open(struct broker *broker, const struct metadata_topic *topic,
                    const struct metadata_partition *partition, struct port_out *out)
 {
@@ -70,6 +88,9 @@ void back_log_open(struct broker *broker, const struct metadata_topic *topic,
                                              .ref = ref,
                                              .rules = batch_rules(broker, topic),
                                              .form = batch_form(broker, topic)};
+    struct plog_view view;
+    plog_view(broker->plog, ref, &view);
+    if (view.is_damaged) { tell_damage(broker, ref, out); }
 }
 
 void back_topic_configure(struct broker *broker, const struct metadata_topic *topic)
@@ -464,10 +485,12 @@ static void on_op_done(struct broker *broker, const struct plog_out *item, struc
             view = (struct plog_view){.watermark = -1, .offset_start = -1, .leader_epoch = -1};
             answer_read(broker, op.asker, KAFKA_ERROR_OFFSET_OUT_OF_RANGE, &view, NULL, out);
         } else {
+            if (item->result == PLOG_DAMAGED) { tell_damage(broker, item->ref, out); }
             answer_read(broker, op.asker, error_of(item->result), NULL, NULL, out);
         }
         return;
     case BACK_TIME:
+        if (item->result == PLOG_DAMAGED) { tell_damage(broker, item->ref, out); }
         answer_time(broker, op.asker, error_of(item->result), item->offset, item->timestamp_ms, item->leader_epoch,
                     out);
         return;
