@@ -52,7 +52,8 @@ int64_t judge__start_max(const struct judge *judge, const char *topic, int32_t p
             end = op->offset;
         }
     }
-    return aged_end == 0 ? 0 : end;
+    /* What nobody was told of and nobody read may be too old as well, before the first that is known not to be. */
+    return aged_end == 0 && end == INT64_MAX ? 0 : end;
 }
 
 int64_t judge__final_start(const struct judge *judge, const char *topic, int32_t partition)

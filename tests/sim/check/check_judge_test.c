@@ -158,6 +158,16 @@ static void a_record_that_is_not_too_old_may_not_go_with_those_that_are(void **s
                 "I8", "t-0 offset 2 came where 0 was expected");
 }
 
+static void what_nobody_was_told_of_may_be_too_old_as_well(void **state)
+{
+    (void)state;
+    struct check_report report = judge(AGE CREATED_1 STAMPED("2", "1", "1", YOUNG) FINAL_STAMPED("3", "1", "1", YOUNG)
+                                           END("4", "2") EARLIEST("5", "1"));
+    if (report.count > 0) { fail_msg("%s: %s", report.breaches[0].id, report.breaches[0].text); }
+    expect_told(CREATED STAMPED("1", "1", "1", YOUNG) FINAL_STAMPED("2", "1", "1", YOUNG) END("3", "2"), "I8",
+                "t-0 offset 1 came where 0 was expected");
+}
+
 static void without_a_word_of_the_nodes_age_nothing_is_too_old(void **state)
 {
     (void)state;
@@ -432,6 +442,7 @@ int main(void)
         cmocka_unit_test(records_of_a_topic_without_retention_may_not_go_from_the_front),
         cmocka_unit_test(records_stamped_by_a_clock_far_behind_may_go_from_the_front),
         cmocka_unit_test(a_record_that_is_not_too_old_may_not_go_with_those_that_are),
+        cmocka_unit_test(what_nobody_was_told_of_may_be_too_old_as_well),
         cmocka_unit_test(without_a_word_of_the_nodes_age_nothing_is_too_old),
         cmocka_unit_test(an_acknowledged_record_at_another_offset_is_I1),
         cmocka_unit_test(another_record_where_one_was_acknowledged_is_I1),
