@@ -134,6 +134,13 @@ static bool run_until(struct run *run, bool (*is_done)(struct run *run), uint64_
         if (!may_rest && world_node_state(run->world, run->cast.broker) == WORLD_STOPPED) {
             world_restart(run->world, run->cast.broker); /* a stop that was asked for before the calm has come true */
         }
+        bool is_up = world_node_state(run->world, run->cast.broker) == WORLD_UP && run->is_ready[0];
+        if (run->is_calm && is_up && run->group_restarts < 3 &&
+            run__groups_are_refused(run)) { /* the operator has read so */
+            run->group_restarts += 1;
+            world_crash(run->world, run->cast.broker, WORLD_PROCESS);
+            world_restart(run->world, run->cast.broker);
+        }
         if (world_now(run->world) >= end_ns) { return false; }
         bool is_idle = !world_run(run->world, world_now(run->world) + 50 * WORLD_MS);
         if (is_idle && !is_broken(run)) { return is_done(run); } /* nothing is left that could happen */

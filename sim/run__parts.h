@@ -56,6 +56,7 @@ struct run {
     struct check_stream *stream;
     struct check_groups *groups; /* NULL: there are none */
     uint64_t groups_applied[WORLD_SHARDS_MAX];
+    uint32_t group_restarts;           /* by the operator */
     int64_t wall_ms[WORLD_SHARDS_MAX]; /* of the last event, by the node's clock */
     struct check_report report;
     struct history history;
@@ -127,6 +128,7 @@ void run__groups_look(struct run *run, uint32_t shard, const struct broker *brok
 void run__groups_calm(struct run *run);
 bool run__groups_are_empty(struct run *run); /* nobody is in any, and nothing is left of a topic that is gone */
 uint64_t run__groups_empty_ns(const struct run *run); /* within which they are, when all their members are gone */
+bool run__groups_are_refused(const struct run *run);  /* some, until a restart, as the broker has said */
 void run__groups_end(struct run *run);
 void run__observe(struct run *run);
 /* The broker is down: its journal rots. */

@@ -241,6 +241,20 @@ bool run__groups_are_empty(struct run *run)
     return true;
 }
 
+bool run__groups_are_refused(const struct run *run)
+{
+    if (run->groups == NULL || run->is_rotten) { return false; } /* what has rotted stays so */
+    for (uint32_t i = 0; i < (uint32_t)run->shape.shards; i++) {
+        const struct broker *broker = world_machine_at(run->world, run->cast.broker, i);
+        for (uint32_t log = 0; broker != NULL && log < run->node.config.coordinator_groups; log++) {
+            struct group_log_look look;
+            group_log_look(broker_groups(broker), log, &look);
+            if (look.is_here && look.is_refused) { return true; }
+        }
+    }
+    return false;
+}
+
 void run__groups_end(struct run *run)
 {
     if (run->groups == NULL) { return; }

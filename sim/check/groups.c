@@ -389,6 +389,23 @@ static void judge_fetched(struct check_groups *groups, struct known_group *group
     }
 }
 
+/* A deletion that was answered has happened: of the group, or (place) of one offset. */
+static void judge_deleted(struct check_groups *groups, const struct known_group *group, const struct history_op *op)
+{
+    for (uint32_t i = 0; i < groups->offset_count && groups->has_state; i++) {
+        const struct known_offset *offset = &groups->offsets[i];
+        const struct known_commit *by = offset->is_in ? commit_of(groups, offset->tag) : NULL;
+        if (by == NULL || &groups->groups[offset->group] != group || offset->changed_ns >= op->invoke_ns) { continue; }
+        bool is_of_it = op->kind == HISTORY_DISBAND || is_of_same_place(&groups->history->ops[by->op], op);
+        /* Of a topic's name before it was deleted: nobody sees it, and it goes by and by. */
+        if (!is_of_it || may_have_happened(groups, HISTORY_DELETE, &groups->history->ops[by->op], 0)) { continue; }
+        check_breach(groups->report, "I12",
+                     "%s was told that the offset %" PRId64 " of partition %" PRId32
+                     " in group %s is deleted, and it is not",
+                     op->actor, offset->offset, offset->part.index, group->id);
+    }
+}
+
 /* ---- lines ----------------------------------------------------------------------------------------------------------- */
 
 static void note_refusal(struct check_groups *groups, const struct history_op *op)
@@ -430,9 +447,9 @@ static void take_end(struct check_groups *groups, const struct history_op *op)
         break;
     case HISTORY_COMMIT: acknowledged(groups, group, op); break;
     case HISTORY_COMMITTED: judge_fetched(groups, group, op); return;
-    case HISTORY_LEAVE:
+    case HISTORY_LEAVE: return;
     case HISTORY_UNCOMMIT:
-    case HISTORY_DISBAND: return;
+    case HISTORY_DISBAND: judge_deleted(groups, group, op); return;
     default: break;
     }
     if (member == GROUPS_NONE || op->group->generation < 0) { return; }

@@ -21,7 +21,10 @@ void check_groups_rules(struct check_groups *groups, int64_t retention_ms, uint6
 
 void check_groups_boot(struct check_groups *groups)
 {
-    memset(groups->logs, 0, sizeof groups->logs);
+    /* What a start finds may have been decided in the life before: since when the log had nothing to decide is kept. */
+    for (uint32_t i = 0; i < groups->log_count; i++) {
+        groups->logs[i].is_led = groups->logs[i].was_outstanding = false;
+    }
     for (uint32_t i = 0; i < groups->group_count; i++) {
         struct known_group *group = &groups->groups[i];
         group->carried_generation = group->is_in && !group->was.is_empty ? group->was.generation : -1;
@@ -84,9 +87,7 @@ void check_groups_log(struct check_groups *groups, uint32_t log, const struct ch
     known->is_fresh = look->is_led && !known->is_led;
     known->is_led = look->is_led;
     known->wall_max_ms = base_max_i64(known->wall_max_ms, groups->wall_ms);
-    if (!known->is_fresh) { return; }
-    known->idle_ns = groups->now_ns;
-    groups->is_changed = true; /* what was there before the start may not be there */
+    if (known->is_fresh) { groups->is_changed = true; } /* what was there before the start may not be there */
 }
 
 bool check_groups_wants_all(const struct check_groups *groups) { return groups->is_changed; }
@@ -98,7 +99,7 @@ static void end_look_at_logs(struct check_groups *groups)
         struct known_log *log = &groups->logs[i];
         if (log->seen != groups->look) { continue; }
         log->was_outstanding = log->now.is_outstanding;
-        if (log->now.is_deciding) { continue; }
+        if (log->now.is_deciding || !log->is_led) { continue; }
         log->idle_ns = groups->now_ns;
         log->wall_max_ms = groups->wall_ms;
     }
@@ -426,6 +427,19 @@ static void judge_replaced(struct check_groups *groups, const struct known_group
     }
 }
 
+static void judge_instance(struct check_groups *groups, const struct known_group *group,
+                           const struct known_member *member)
+{
+    for (uint32_t i = 0; i < group->member_count && member->instance[0] != 0; i++) {
+        const struct known_member *other = &group->members[i];
+        bool is_double =
+            other != member && other->seen == groups->look && strcmp(other->instance, member->instance) == 0;
+        if (!is_double) { continue; }
+        check_breach(groups->report, "I12", "%s and %s are both members of group %s as %s", other->id, member->id,
+                     group->id, member->instance);
+    }
+}
+
 /* How many went since the last look. */
 static uint32_t judge_members(struct check_groups *groups, struct known_group *group)
 {
@@ -433,7 +447,10 @@ static uint32_t judge_members(struct check_groups *groups, struct known_group *g
     for (uint32_t i = 0; i < group->member_count; i++) {
         struct known_member *member = &group->members[i];
         bool is_here = member->seen == groups->look;
-        if (is_here && member->is_new) { judge_replaced(groups, group, member); }
+        if (is_here && member->is_new) {
+            judge_replaced(groups, group, member);
+            judge_instance(groups, group, member);
+        }
         if (member->is_in && !is_here) {
             gone += 1;
             judge_gone_member(groups, group, member);

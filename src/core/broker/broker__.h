@@ -397,6 +397,7 @@ struct broker {
     bool is_coordinator_reading;
     uint8_t *coordinator_block; /* of the one that is loaded: what was read */
     struct applying coordinator_walk;
+    uint32_t coordinator_tries; /* of the log that is being loaded */
     uint64_t coordinator_retry_ns;
     uint64_t group_refused[GROUP_LIMITS]; /* what has been said of it */
     uint64_t group_told_ns[GROUP_LIMITS]; /* not again before */

@@ -13,7 +13,8 @@
 #define AGAIN_NS              UINT64_C(500000000) /* after a write that failed */
 #define RETRY_NS              UINT64_C(10000000)
 #define TELL_NS               UINT64_C(60000000000)
-#define STATE_BYTES_OF_REGION 64 /* a part of the shard's memory is for texts of groups */
+#define LOAD_TRIES_MAX        20u /* of reads that fail */
+#define STATE_BYTES_OF_REGION 64  /* a part of the shard's memory is for texts of groups */
 
 bool is_coordinator_part(struct base_part part)
 {
@@ -91,12 +92,24 @@ static void refuse(struct broker *broker, const char *words, struct port_out *ou
     say(words, broker->coordinator_next, PORT_ERROR, out);
     group_refuses(broker->groups, broker->coordinator_next);
     broker->coordinator_next += 1;
+    broker->coordinator_tries = 0;
+}
+
+/* What fails for want of memory or descriptors, or once, may go well in a while: its groups are loaded the longer. */
+static void try_again(struct broker *broker, const char *words, struct port_out *out)
+{
+    if (broker->coordinator_tries == LOAD_TRIES_MAX) {
+        refuse(broker, words, out);
+        return;
+    }
+    broker->coordinator_tries += 1;
+    broker->coordinator_retry_ns = base_deadline_ns(broker->now_ns, AGAIN_NS);
 }
 
 static void open_log(struct broker *broker, uint32_t number, struct port_out *out)
 {
     if (own_log_open(broker, coordinator_part(number), "__coordinator", &broker->coordinators[number].log) != BASE_OK) {
-        refuse(broker, ": no room for its log", out);
+        try_again(broker, ": no room for its log", out);
     }
 }
 
@@ -112,6 +125,7 @@ static void read_more(struct broker *broker, uint32_t number, struct port_out *o
     if (coordinator->log.next >= view.watermark) {
         group_leads(broker->groups, number, broker->now_ns, broker->wall_ms);
         broker->coordinator_next += 1;
+        broker->coordinator_tries = 0;
         return;
     }
     broker->is_coordinator_reading = own_log_read(broker, &coordinator->log, BACK_GROUP_READ, number, out) == BASE_OK;
@@ -127,7 +141,12 @@ void coordinator_read(struct broker *broker, const struct plog_out *answer, stru
     }
     if (answer->result != PLOG_OK || answer->size_bytes == 0) {
         if (answer->block != NULL) { base_pages_give(broker->pages, answer->block); }
-        refuse(broker, ": its log can't be read; its groups can't be served", out);
+        static const char words[] = ": its log can't be read; its groups can't be served";
+        if (answer->result == PLOG_STORAGE) {
+            try_again(broker, words, out);
+        } else {
+            refuse(broker, words, out);
+        }
         return;
     }
     broker->coordinator_block = answer->block;
@@ -172,11 +191,11 @@ static bool load_poll(struct broker *broker, struct port_out *out)
         apply_one(broker, number, out);
         return true;
     }
+    if (broker->now_ns < broker->coordinator_retry_ns) { return false; }
     if (broker->coordinators[number].log.ref.generation == 0) {
         open_log(broker, number, out);
         return true;
     }
-    if (broker->now_ns < broker->coordinator_retry_ns) { return false; }
     read_more(broker, number, out);
     return true;
 }

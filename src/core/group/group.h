@@ -205,6 +205,7 @@ bool group_each_offset(const struct groups *groups, uint32_t *cursor, struct gro
 struct group_log_look {
     bool is_here;        /* it will be led here, or is: group_awaits */
     bool is_led;         /* loaded, and nothing of it has failed; a node that stops leads on for what is outstanding */
+    bool is_refused;     /* it can't be served: not until a restart */
     bool is_deciding;    /* a proposal is being made, or is outstanding */
     bool is_outstanding; /* it waits for the disk */
     bool is_snapshotting;

@@ -11,6 +11,7 @@ void group_log_look(const struct groups *groups, uint32_t log, struct group_log_
     const struct group__log *of = &groups->logs[log];
     *look_out = (struct group_log_look){.is_here = of->is_awaited,
                                         .is_led = of->state == GROUP__LEADING,
+                                        .is_refused = of->state == GROUP__REFUSING,
                                         .is_deciding = of->round.block != NULL,
                                         .is_outstanding = of->is_outstanding,
                                         .is_snapshotting = of->is_snapshotting || of->is_snapshot_piece};
