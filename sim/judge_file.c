@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sim/check/groups.h"
 #include "sim/check/judge.h"
 
 /* How much there was to judge: a history of nothing breaks nothing. */
@@ -34,6 +35,9 @@ static int judge_one(const char *path, const struct history *history)
     static struct check_report report;
     report = (struct check_report){.count = 0};
     judge_history(history, &report);
+    struct check_groups *groups = check_groups_create(&report, history);
+    check_groups_told(groups);
+    check_groups_destroy(groups);
     uint32_t told = report.count < CHECK_BREACHES_MAX ? report.count : CHECK_BREACHES_MAX;
     for (uint32_t i = 0; i < told; i++) {
         (void)printf("%s: %s: %s\n", path, report.breaches[i].id,

@@ -1,0 +1,272 @@
+/* check_groups_test.c: the checker of groups meets what must not be, told and committed, and says so; and what may be, and is silent.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "groups.h"
+
+static struct history history;
+static struct check_report report;
+static struct check_groups *groups;
+
+/* Takes in the lines of a history; a header is put before them. */
+static void given(const char *lines)
+{
+    report = (struct check_report){.count = 0};
+    history = (struct history){.ops = NULL};
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    assert_true(fprintf(file, "weir-history 1\n%s", lines) > 0);
+    rewind(file);
+    uint32_t line = 0;
+    enum base_rc rc = history_read(&history, file, &line);
+    if (rc != BASE_OK) { fail_msg("line %u is none", line); }
+    assert_int_equal(fclose(file), 0);
+    groups = check_groups_create(&report, &history);
+}
+
+static void end(void)
+{
+    check_groups_destroy(groups);
+    history_free(&history);
+}
+
+static void expect_told(const char *lines, const char *id, const char *words)
+{
+    given(lines);
+    check_groups_told(groups);
+    bool is_told =
+        report.count > 0 && strcmp(report.breaches[0].id, id) == 0 && strstr(report.breaches[0].text, words) != NULL;
+    if (!is_told) { fail_msg("%s instead of: %s", report.count == 0 ? "nothing" : report.breaches[0].text, words); }
+    end();
+}
+
+static void expect_silence(const char *lines)
+{
+    given(lines);
+    check_groups_told(groups);
+    if (report.count > 0) { fail_msg("%s: %s", report.breaches[0].id, report.breaches[0].text); }
+    end();
+}
+
+#define JOINED(at, op, member, leader, generation)                                                                 \
+    at " m1 " op " invoke join topic=t group=g member=" member " session_ms=1000 rebalance_ms=1000\n" at " m1 " op \
+       " ok join topic=t group=g member=" member " given=" member " leader=" leader " generation=" generation      \
+       " session_ms=1000 rebalance_ms=1000\n"
+#define SYNCED(at, op, member, generation, owned)                                                  \
+    at " m1 " op " invoke sync group=g member=" member " generation=" generation "\n" at " m1 " op \
+       " ok sync group=g member=" member " generation=" generation " owned=" owned "\n"
+#define COMMITTED(at, op, what, member, generation, tag)                                                    \
+    at " m1 " op " invoke commit topic=t partition=0 at=5 group=g member=" member " generation=" generation \
+       " tag=" tag "\n" at " m1 " op " " what " commit topic=t partition=0 at=5 group=g member=" member     \
+       " generation=" generation " tag=" tag "\n"
+
+static void a_good_group_is_good(void **state)
+{
+    (void)state;
+    expect_silence(JOINED("10", "0", "a", "a", "1") JOINED("11", "1", "b", "a", "1") SYNCED("12", "2", "a", "1", "t:0")
+                       SYNCED("13", "3", "b", "1", "t:1,t:2") COMMITTED("14", "4", "ok", "a", "1", "1")
+                           JOINED("20", "5", "a", "a", "2") SYNCED("21", "6", "a", "2", "t:1"));
+}
+
+static void two_owners_of_a_partition_are_told(void **state)
+{
+    (void)state;
+    expect_told(SYNCED("10", "0", "a", "1", "t:0,t:1") SYNCED("11", "1", "b", "1", "t:2,t:1"), "I12",
+                "t:1 belongs to a and to b in generation 1");
+}
+
+static void a_generation_that_goes_back_is_told(void **state)
+{
+    (void)state;
+    /* Its member was heard of just before: it can't have been empty, and made anew. */
+    expect_told(JOINED("10", "0", "a", "a", "5") SYNCED("11", "1", "a", "5", "t:0") JOINED("12", "2", "b", "b", "4"),
+                "I12", "told generation 4");
+}
+
+static void two_leaders_of_a_generation_are_told(void **state)
+{
+    (void)state;
+    expect_told(JOINED("10", "0", "a", "a", "1") JOINED("11", "1", "b", "b", "1"), "I12", "is led by a and by b");
+}
+
+static void a_commit_of_an_older_generation_is_told(void **state)
+{
+    (void)state;
+    expect_told(JOINED("10", "0", "a", "a", "1") JOINED("11", "1", "a", "a", "2")
+                    COMMITTED("12", "2", "ok", "a", "1", "1"),
+                "I12", "as of generation 1");
+}
+
+static void an_offset_that_was_refused_or_never_asked_for_is_told(void **state)
+{
+    (void)state;
+#define FETCHED(op, tag, offset)                                  \
+    "20 m2 " op " invoke committed topic=t partition=0 group=g\n" \
+    "21 m2 " op " ok committed topic=t partition=0 group=g tag=" tag " offset=" offset "\n"
+    expect_told(COMMITTED("12", "0", "fail", "a", "1", "1") FETCHED("1", "1", "5"), "I22", "which was refused");
+    expect_told(FETCHED("0", "7", "5"), "I12", "nobody has committed that");
+    expect_silence(COMMITTED("12", "0", "unknown", "a", "1", "1") FETCHED("1", "1", "5"));
+#undef FETCHED
+}
+
+/* ---- what is committed ----------------------------------------------------------------------------------------------------- */
+
+static void begin_look(uint64_t now_ns)
+{
+    check_groups_look(groups, 0, now_ns, (int64_t)(now_ns / 1000000), true);
+    struct check_group_log log = {.is_led = true};
+    check_groups_log(groups, 0, &log);
+}
+
+static void see_group(int32_t generation, bool is_stable)
+{
+    struct check_group group = {.id = base_slice_text("g"),
+                                .is_committed = true,
+                                .is_stable = is_stable,
+                                .generation = generation,
+                                .state_ms = 0,
+                                .protocol_type = base_slice_text("consumer"),
+                                .leader = base_slice_text("a")};
+    check_groups_group(groups, 0, &group);
+}
+
+static void see_member(uint32_t slot, const char *id, const char *instance)
+{
+    struct check_group_member member = {.group_id = base_slice_text("g"),
+                                        .id = base_slice_text(id),
+                                        .instance =
+                                            instance == NULL ? base_slice_of(NULL, 0) : base_slice_text(instance),
+                                        .assignment = base_slice_of("", 0),
+                                        .session_ms = 1000,
+                                        .rebalance_ms = 1000};
+    check_groups_member(groups, slot, &member);
+}
+
+static void see_offset(int64_t offset, const char *metadata)
+{
+    struct check_group_offset look = {.group_id = base_slice_text("g"),
+                                      .offset = offset,
+                                      .expire_ms = -1,
+                                      .metadata = base_slice_text(metadata),
+                                      .has_topic = true};
+    check_groups_offset(groups, 0, &look);
+}
+
+static void expect_breach(const char *id, const char *words)
+{
+    check_groups_looked(groups);
+    bool is_told =
+        report.count > 0 && strcmp(report.breaches[0].id, id) == 0 && strstr(report.breaches[0].text, words) != NULL;
+    if (!is_told) { fail_msg("%s instead of: %s", report.count == 0 ? "nothing" : report.breaches[0].text, words); }
+    end();
+}
+
+/* Member a, alone in generation 1, has committed offset 5. */
+static void given_state(const char *more)
+{
+    char lines[2048];
+    (void)snprintf(lines, sizeof lines, "%s%s",
+                   JOINED("10", "0", "a", "a", "1") COMMITTED("14", "1", "ok", "a", "1", "1"), more);
+    given(lines);
+    check_groups_rules(groups, 60000, 5000000000);
+    begin_look(1);
+    see_group(1, true);
+    see_member(0, "a", NULL);
+    check_groups_looked(groups);
+    begin_look(2);
+    see_group(1, true);
+    see_member(0, "a", NULL);
+    see_offset(5, "tag=1");
+    check_groups_looked(groups);
+    report.count = 0; /* the lines were all told before the first look */
+}
+
+static void an_offset_that_is_gone_is_told(void **state)
+{
+    (void)state;
+    given_state("");
+    begin_look(3);
+    see_group(1, true);
+    see_member(0, "a", NULL);
+    expect_breach("I12", "is gone, while its group reads that topic");
+}
+
+static void an_offset_that_nobody_committed_is_told(void **state)
+{
+    (void)state;
+    given_state("");
+    begin_look(3);
+    see_group(1, true);
+    see_member(0, "a", NULL);
+    see_offset(6, "tag=1");
+    expect_breach("I12", "nobody has asked for that");
+}
+
+static void a_committed_generation_that_leaps_is_told(void **state)
+{
+    (void)state;
+    given_state("");
+    begin_look(3);
+    see_group(3, true);
+    see_member(0, "a", NULL);
+    see_offset(5, "tag=1");
+    expect_breach("I12", "goes from 1 to 3");
+}
+
+static void one_instance_with_two_members_is_told(void **state)
+{
+    (void)state;
+    given_state("");
+    begin_look(3);
+    see_group(1, true);
+    see_member(0, "a", NULL);
+    see_member(1, "b", "i");
+    see_member(2, "c", "i");
+    see_offset(5, "tag=1");
+    expect_breach("I12", "are both members of group g as i");
+}
+
+static void a_group_that_waits_for_ever_is_told(void **state)
+{
+    (void)state;
+    given_state("");
+    for (uint64_t now_ns = 3; now_ns < 8; now_ns++) {
+        begin_look(now_ns * 1000000000);
+        see_group(2, false);
+        see_member(0, "a", NULL);
+        see_offset(5, "tag=1");
+        check_groups_looked(groups);
+    }
+    assert_int_equal(report.count, 0);
+    begin_look(9000000000);
+    see_group(2, false);
+    see_member(0, "a", NULL);
+    see_offset(5, "tag=1");
+    expect_breach("I13", "waiting for its leader's assignment");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_good_group_is_good),
+        cmocka_unit_test(two_owners_of_a_partition_are_told),
+        cmocka_unit_test(a_generation_that_goes_back_is_told),
+        cmocka_unit_test(two_leaders_of_a_generation_are_told),
+        cmocka_unit_test(a_commit_of_an_older_generation_is_told),
+        cmocka_unit_test(an_offset_that_was_refused_or_never_asked_for_is_told),
+        cmocka_unit_test(an_offset_that_is_gone_is_told),
+        cmocka_unit_test(an_offset_that_nobody_committed_is_told),
+        cmocka_unit_test(a_committed_generation_that_leaps_is_told),
+        cmocka_unit_test(one_instance_with_two_members_is_told),
+        cmocka_unit_test(a_group_that_waits_for_ever_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
