@@ -170,11 +170,11 @@ static void judge_produced(struct check_stream *stream, struct base_slice body, 
         if (base_uuid_is_none(topic->topic_id)) { continue; } /* an old version: by name */
         for (int32_t p = 0; p < topic->partition_responses_count; p++) {
             const struct kafka_produce_response_partition_produce_response *part = &topic->partition_responses[p];
-            if (part->error_code != 0 || part->base_offset < 0) { continue; }
+            if (part->error_code != 0) { continue; }
             struct base_part id = {.topic = topic->topic_id, .index = part->index};
             const struct stream_log *log = stream__log(stream, id);
             stream->counts.acks_judged += 1;
-            if (part->base_offset < log->synced_end) { continue; }
+            if (part->base_offset >= 0 && part->base_offset < log->synced_end) { continue; }
             check_breach(stream->report, "I19",
                          "offset %" PRId64 " of %s-%" PRId32
                          " is acknowledged, and the journal is synced up to %" PRId64,
