@@ -182,8 +182,11 @@ static void checkpoint_begin(struct broker *broker, struct port_out *out)
 {
     if (broker->is_checkpointing || broker->is_disk_failed) { return; }
     if (!journal_checkpoint_begin(broker->journal, out)) { return; }
+    /* What was appended but is not written yet may land behind it. */
+    struct journal_view view;
+    journal_view(broker->journal, &view);
     broker->is_checkpointing = true;
-    broker->has_entries_since_checkpoint = false;
+    broker->has_entries_since_checkpoint = view.in_flight > 0 || ring_count(&broker->journal_waiting) > 0;
     broker->states_due = broker->config.shards;
     node_to_every_shard(broker, MSG_CHECKPOINT, out);
 }
