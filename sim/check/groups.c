@@ -209,7 +209,8 @@ static void joined(struct check_groups *groups, struct known_group *group, const
     const struct history_group *told = op->group;
     judge_told(groups, group, op);
     judge_leader(groups, group, op);
-    struct known_member *member = &group->members[groups__member(group, base_slice_text(told->given))];
+    uint32_t at = groups__member(group, base_slice_text(told->given)); /* it may move the members */
+    struct known_member *member = &group->members[at];
     memcpy(member->instance, told->instance, sizeof member->instance);
     memcpy(member->topics, op->topic, sizeof member->topics);
     member->session_ms = told->session_ms;
