@@ -369,6 +369,7 @@ struct plog__log {
     bool is_deleting;
     bool was_deleting; /* its state said so: the journal may hold entries of it still */
     bool is_renamed;
+    bool may_be_left; /* deleted, and not found under its name: a crash may have left what was renamed */
     bool is_mark_out; /* a WATERMARK is among the outs */
     bool is_epochs_dirty;
 

@@ -131,7 +131,7 @@ static bool begin_log(struct plog *plog, struct port_out *out)
             return true;
         }
         if (log->reads > 0 || !are_files_closed(plog, log, out)) { continue; }
-        if (plog->is_failed || (!log->has_dir && !log->is_dir_lost)) {
+        if (plog->is_failed || (!log->has_dir && !log->is_dir_lost && !log->may_be_left)) {
             end_log(plog, log, plog->is_failed ? PLOG_STORAGE : PLOG_OK);
             return true;
         }
@@ -260,6 +260,7 @@ static void judge_owner(struct plog *plog, struct plog__log *log, enum plog__own
         reap->state = PLOG__REAP_RENAME;
     } else {
         log->is_renamed = true;
+        log->may_be_left = true;
         reap->state = PLOG__REAP_IDLE;
     }
 }
@@ -348,6 +349,10 @@ static void log_done(struct plog *plog, struct plog__log *log, const struct port
         reap->state = PLOG__REAP_IDLE;
         wake_name_waiters(plog);
     } else if (reap->state == PLOG__REAP_LIST) {
+        if (rc == PORT_MISSING && !log->has_dir && !log->is_dir_lost) { /* nothing was left */
+            end_log(plog, log, PLOG_OK);
+            return;
+        }
         reap->list_bytes = rc == PORT_OK ? base_min_u64(event->done.count, BASE_PAGE_BYTES) : 0;
         reap->list_at = 0;
         reap->state = rc == PORT_OK ? PLOG__REAP_EMPTY : PLOG__REAP_SYNC_REMOVED;
