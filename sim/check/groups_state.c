@@ -597,6 +597,10 @@ void check_groups_looked(struct check_groups *groups)
             group->is_in = false;
         } else if (groups->is_changed && is_committed) {
             judge_step(groups, group, judge_members(groups, group));
+            /* It became empty within this step: for a moment nobody was joining, though the next ones join by its end. */
+            bool is_empty_anew =
+                group->now.is_empty && (!group->was.is_empty || group->now.generation != group->was.generation);
+            if (is_empty_anew) { group->calm_ns = groups->now_ns; }
             group->was = group->now;
             group->has_type = group->has_type_now;
             group->is_consumer = group->is_consumer_now;
