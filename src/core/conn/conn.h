@@ -9,9 +9,9 @@
  *         (CONN_POLL_EFFECTS_MAX) looks first whether so many fit, and asks for wants_continue when they don't; both do a
  *         bounded portion, and ask for more in the same way.
  *
- * Memory  a frame's length is only a claim: it is trusted with a small part of what is free, else its block grows with what has
- *         come. While somebody waits for memory, whoever has sent nothing of a begun frame for CONN_HALF_FRAME_NS is closed, the
- *         longest silent first; who waits longer than 30 s is closed too.
+ * Memory  while somebody waits for memory, whoever has sent nothing of a begun frame for CONN_HALF_FRAME_NS is closed, the longest
+ *         silent first; who waits longer than 30 s is closed too. A frame up to trust_bytes has its whole block at once: with parts
+ *         of blocks many could wait for each other.
  *
  * A CONNECTION   ACCEPTING -accepted-> OPEN -peer ended, conn_close, idle, broken-> CLOSING -closed, GONE pulled-> free
  *                ACCEPTING -failed-> free

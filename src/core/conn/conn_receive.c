@@ -3,15 +3,14 @@
  * Room    core/conn.
  * Blocks  an idle connection has none. When bytes are there it gets a small one; several frames may stand in it, each holding it
  *         until released. A frame that needs more gets a block of its own size, so that the rest of it is received where it stays;
- *         beyond what is trusted the block doubles with the bytes that have really come, because a length is only a claim.
+ *         beyond trust_bytes the block doubles with the bytes that have really come, because a length is only a claim.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "conn/conn__room.h"
 
-#define HEAD_BYTES  ((uint32_t)sizeof(struct conn__block))
-#define SIZE_BYTES  4u  /* the length before a frame */
-#define TRUST_SHARE 64u /* of what is free, so much is given for a mere claim */
+#define HEAD_BYTES ((uint32_t)sizeof(struct conn__block))
+#define SIZE_BYTES 4u /* the length before a frame */
 
 static uint8_t *bytes_of(struct conn__block *block) { return (uint8_t *)block + HEAD_BYTES; }
 
@@ -152,8 +151,7 @@ void conn__received(struct conns *conns, struct conn__conn *conn, const struct p
 static uint32_t room_deserved(const struct conns *conns, const struct conn__conn *conn, uint32_t total_bytes)
 {
     uint32_t have_bytes = conn->end - conn->start;
-    size_t free_bytes = base_pages_room_bytes(conns->pages, BASE_CLIENTS);
-    uint32_t most_bytes = (uint32_t)base_min_u64(conns->config.trust_bytes, free_bytes / TRUST_SHARE);
+    uint32_t most_bytes = conns->config.trust_bytes;
     if (have_bytes > most_bytes / 2) { most_bytes = have_bytes > UINT32_MAX / 2 ? UINT32_MAX : 2 * have_bytes; }
     uint32_t room_bytes = total_bytes < most_bytes ? total_bytes : most_bytes;
     uint32_t small_bytes = conns->config.block_bytes - HEAD_BYTES;
