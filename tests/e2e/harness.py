@@ -18,6 +18,7 @@ import os
 import queue
 import random
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -70,6 +71,14 @@ def until(condition, timeout_s, what, every_s=0.01):
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {timeout_s} s: {what() if callable(what) else what}")
         time.sleep(every_s)
+
+
+def allow_files(count):
+    """Lets this process and what it starts have so many descriptors, or as many as may be; how many there are now."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < count:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (count if hard == resource.RLIM_INFINITY else min(count, hard), hard))
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 # ---- the broker ----

@@ -7,7 +7,6 @@ Each attack prints the load's time from produce to consume (p99) before and duri
 
 import os
 import random
-import resource
 import socket
 import struct
 import subprocess
@@ -18,7 +17,7 @@ import zlib
 
 import harness
 import wire
-from harness import IS_LONG, SEED, Broker, check, equal, say, until
+from harness import IS_LONG, SEED, Broker, allow_files, check, equal, say, until
 from wire import Conn, array, batch, patched, string
 
 MIB = 1 << 20
@@ -27,13 +26,6 @@ SLACK_MIB = 16
 KCAT_READS = 4096  # bytes at once: it sends a shorter line only when more have come
 GZIP = 1
 RECORD_TOO_LARGE, CORRUPT_MESSAGE, INVALID_RECORD, UNKNOWN_SERVER_ERROR = 10, 2, 87, -1
-
-
-def allow_files(count):
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < count:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (count if hard == resource.RLIM_INFINITY else min(count, hard), hard))
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 class Load:

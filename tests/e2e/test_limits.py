@@ -3,17 +3,15 @@
 """Rude loads: resident memory stays under the limit, descriptors within theirs, and other clients get their work done meanwhile."""
 
 import os
-import resource
 import selectors
 import socket
-import struct
 import sys
 import threading
 import time
 
 import harness
 import wire
-from harness import IS_LONG, Broker, check, equal, say, until, weir
+from harness import IS_LONG, Broker, allow_files, check, equal, say, until, weir
 
 MIB = 1 << 20
 SLACK_KIB = 16 * 1024
@@ -82,18 +80,12 @@ def fill(broker, topic, total_bytes, partitions=1):
     return count
 
 
-def allow_many_files():
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < 4096:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
-
-
 def limit_settings(mib, **more):
     return {"weir.memory.max.bytes": mib * MIB, **{name.replace("__", "."): value for name, value in more.items()}}
 
 
 def test_consumers_that_never_read():
-    allow_many_files()
+    allow_files(4096)
     mib = 128
     consumers = 200
     size = (1024 if IS_LONG else 256) * MIB
@@ -165,7 +157,7 @@ def test_many_partitions_few_files():
 
 
 def test_producers_against_little_memory():
-    allow_many_files()
+    allow_files(4096)
     mib = 64
     producers = 500
     rounds = 6 if IS_LONG else 2
@@ -278,11 +270,10 @@ class Load(threading.Thread):
         return True
 
 
-def open_session(conn, topic, partitions, session=0, epoch=0):
+def open_session(conn, topic, partitions):
     """(error, session id) of a Fetch of version 11 that waits for nothing."""
-    rows = [struct.pack(">iiqqi", p, -1, 0, -1, 1) for p in range(partitions)]
-    body = struct.pack(">iiiibii", -1, 0, 0, 1, 0, session, epoch) + wire.array([wire.string(topic) + wire.array(rows)])
-    reader = conn.call(wire.FETCH, 11, body + wire.array([]) + wire.string(""))
+    body = conn.fetch_body(topic, dict.fromkeys(range(partitions), 0), wait_ms=0, min_bytes=0, max_bytes=1, partition_bytes=1, session=(0, 0))
+    reader = conn.call(wire.FETCH, 11, body)
     reader.take("i")
     return reader.take("h"), reader.take("i")
 

@@ -249,10 +249,10 @@ class Conn:
         return None if acks == 0 else self.produce_answer(self.receive(correlation))
 
     @staticmethod
-    def fetch_body(topic, parts, wait_ms=500, min_bytes=1, max_bytes=1 << 30, partition_bytes=1 << 30):
-        """parts: {partition: offset}; version 11, no session."""
+    def fetch_body(topic, parts, wait_ms=500, min_bytes=1, max_bytes=1 << 30, partition_bytes=1 << 30, session=(0, -1)):
+        """parts: {partition: offset}; version 11; session: its id and epoch, none."""
         rows = [struct.pack(">iiqqi", index, -1, offset, -1, partition_bytes) for index, offset in parts.items()]
-        return (struct.pack(">iiiibii", -1, wait_ms, min_bytes, max_bytes, 0, 0, -1) + array([string(topic) + array(rows)]) +
+        return (struct.pack(">iiiibii", -1, wait_ms, min_bytes, max_bytes, 0, *session) + array([string(topic) + array(rows)]) +
                 array([]) + string(""))
 
     @staticmethod
