@@ -4,16 +4,14 @@
 
 import os
 import random
-import subprocess
 import sys
 import time
 
 import harness
 import wire
-from harness import SEED, Broker, check, equal, until
-from wire import Conn, batch
+from harness import SEED, Broker, Kcat, check, equal, until
+from wire import CODECS, Conn, batch
 
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 MESSAGE_TOO_LARGE, INVALID_TIMESTAMP = 10, 32
 
 
@@ -26,28 +24,17 @@ def some_lines(count=1500):
 
 def fetched(broker, topic):
     """[(codec, bytes)] of the batches as they lie there; their crcs are looked at."""
-    found = []
     with Conn(broker.host, broker.port) as conn:
         end = conn.list_offsets(topic, {0: -1})[0][2]
-        at = 0
-        while at < end:
-            error, parts = conn.fetch(topic, {0: at})
-            equal(error, 0, "fetch")
-            for _, last, codec, _, whole in wire.batches(parts[(topic, 0)][2]):
-                found.append((codec, whole))
-                at = last + 1
-    return found
+        return [(codec, whole) for _, _, codec, _, whole in conn.read_all(topic, 0, end)]
 
 
 def produce(broker, topic, codec, lines):
-    subprocess.run(["kcat", "-P", "-b", broker.bootstrap, "-t", topic, "-z", codec, "-X", "linger.ms=200"], input=b"\n".join(lines) + b"\n",
-                   check=True, timeout=60)
+    Kcat(broker.bootstrap).run("-P", "-t", topic, "-z", codec, "-X", "linger.ms=200", stdin=b"\n".join(lines) + b"\n")
 
 
 def consume(broker, topic):
-    done = subprocess.run(["kcat", "-C", "-b", broker.bootstrap, "-t", topic, "-o", "beginning", "-e", "-q"], check=True, timeout=60,
-                          capture_output=True)
-    return done.stdout.splitlines()
+    return Kcat(broker.bootstrap).run("-C", "-t", topic, "-o", "beginning", "-e", "-q").stdout.splitlines()
 
 
 def test_a_topic_has_its_own_compression():
@@ -117,7 +104,7 @@ def test_a_preallocated_segment_has_its_disk_at_once_and_gives_the_rest_back():
         with Conn(broker.host, broker.port) as conn:
             configs = {"preallocate": "true", "segment.bytes": str(4 << 20), "max.message.bytes": str(2 << 20)}
             equal(conn.create_topic("t", configs=configs)[0], 0, "create")
-            big = batch([b"x" * (1 << 20)] )
+            big = batch([b"x" * (1 << 20)])
             equal(conn.produce("t", {0: big})[("t", 0)][0], 0, "produce")
             first = os.path.join(broker.data, "t-0", "00000000000000000000.log")
             check(os.stat(first).st_size < 2 << 20, "the file is as long as what is in it")
