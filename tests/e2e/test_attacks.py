@@ -347,21 +347,20 @@ def test_floods_of_tagged_fields():
 
 def is_served(conn, timeout_s=10):
     """Whether a request of this connection is answered; None: it was closed."""
+    conn.socket.settimeout(timeout_s)
     try:
-        conn.settimeout(timeout_s)
-        conn.sendall(Conn.frame(wire.API_VERSIONS, 0, 1, b""))
-        return None if conn.recv(4) == b"" else True
+        conn.api_versions()
+        return True
     except ConnectionError:
         return None
     except socket.timeout:
         return False
+    finally:
+        conn.socket.settimeout(30)
 
 
 def connect_from(broker, address):
-    conn = socket.socket()
-    conn.bind((address, 0))
-    conn.connect((broker.host, broker.port))
-    return conn
+    return Conn(broker.host, broker.port, address=address)
 
 
 def test_max_connections_is_of_the_whole_broker():
@@ -373,8 +372,7 @@ def test_max_connections_is_of_the_whole_broker():
             late = connect_from(broker, "127.0.0.1")
             equal(is_served(late, 0.5), False, "the sixth waits")
             conns.pop().close()
-            late.settimeout(10)
-            check(len(late.recv(4)) == 4, "the sixth is answered once there is room")
+            late.receive(late.next - 1)  # the sixth is answered once there is room
             for conn in [*conns, late]:
                 conn.close()
 
@@ -389,9 +387,8 @@ def test_max_connections_of_an_address():
                     for conn in conns:
                         until(lambda c=conn: is_served(c), 10, f"{address} may have {limit}")
                     late = connect_from(broker, address)
-                    late.settimeout(10)
                     try:
-                        equal(late.recv(1), b"", f"connection {limit + 1} of {address}")
+                        equal(late.socket.recv(1), b"", f"connection {limit + 1} of {address}")
                     except ConnectionError:
                         pass
                     late.close()
@@ -427,12 +424,11 @@ def test_idle_connections_are_closed():
         idle = connect_from(broker, "127.0.0.1")
         busy = connect_from(broker, "127.0.0.1")
         began = time.monotonic()
-        idle.settimeout(0.1)
+        idle.socket.settimeout(0.1)
         while True:
             equal(is_served(busy), True, "a busy connection stays")
-            busy.recv(65536)
             try:
-                equal(idle.recv(1), b"", "what an idle connection hears")
+                equal(idle.socket.recv(1), b"", "what an idle connection hears")
                 break
             except socket.timeout:
                 check(time.monotonic() - began < 20, "an idle connection is closed")
@@ -440,18 +436,6 @@ def test_idle_connections_are_closed():
         equal(is_served(busy), True, "the busy one outlives it")
         idle.close()
         busy.close()
-
-
-def is_answered_soon(conn, timeout_s=0.3):
-    conn.socket.settimeout(timeout_s)
-    try:
-        conn.socket.sendall(Conn.frame(wire.API_VERSIONS, 0, 77, b""))
-        conn.receive(77)
-        return True
-    except socket.timeout:
-        return False
-    finally:
-        conn.socket.settimeout(30)
 
 
 def test_the_longest_request_and_the_bytes_that_may_be_queued():
@@ -464,16 +448,16 @@ def test_the_longest_request_and_the_bytes_that_may_be_queued():
             (error, _), = Conn.produce_answer(conn.call(wire.PRODUCE, 7, body)).values()
             equal(error, 0, "a request below the limit")
             too_long = connect_from(broker, "127.0.0.1")
-            too_long.sendall(struct.pack(">i", limit + 1))
-            equal(too_long.recv(1), b"", "a request above it")
+            too_long.socket.sendall(struct.pack(">i", limit + 1))
+            equal(too_long.socket.recv(1), b"", "a request above it")
             too_long.close()
             # One holds all that may be queued: what another sends waits, and is served once it is let in.
             half = connect_from(broker, "127.0.0.1")
-            half.sendall(struct.pack(">i", limit) + b"\0" * 50)
-            until(lambda: not is_answered_soon(conn), 10, "the queue is full")
+            half.socket.sendall(struct.pack(">i", limit) + b"\0" * 50)
+            until(lambda: is_served(conn, 0.3) is False, 10, "the queue is full")
             half.close()
-            conn.receive(77)
-            check(is_answered_soon(conn, 10), "there is room again")
+            conn.receive(conn.next - 1)
+            equal(is_served(conn), True, "there is room again")
 
 
 def test_limits_that_make_no_sense_are_refused_in_clear_words():

@@ -126,10 +126,12 @@ class Reader:
 
 
 class Conn:
-    def __init__(self, host, port, timeout_s=30, receive_buffer=None):
+    def __init__(self, host, port, timeout_s=30, receive_buffer=None, address=None):
         self.socket = socket.socket()
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        if address:
+            self.socket.bind((address, 0))
         self.socket.settimeout(timeout_s)
         self.socket.connect((host, port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
