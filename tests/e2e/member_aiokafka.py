@@ -7,24 +7,15 @@
 import asyncio
 import logging
 import sys
-import threading
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import KafkaError
+from member_words import end_of_input, say, say_moved
 
 STRATEGIES = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor, "sticky": StickyPartitionAssignor}
-
-
-def say(words):
-    sys.stdout.write(words + "\n")
-    sys.stdout.flush()
-
-
-def numbers(partitions):
-    return ",".join(sorted(str(p.partition) for p in partitions))
 
 
 class Listener(ConsumerRebalanceListener):
@@ -35,15 +26,14 @@ class Listener(ConsumerRebalanceListener):
 
     async def on_partitions_revoked(self, revoked):
         async with self.lock:
-            say("revoked " + numbers(revoked))
+            say_moved("revoked", revoked)
 
     async def on_partitions_assigned(self, assigned):
-        say("assigned " + numbers(assigned))
+        say_moved("assigned", assigned)
 
 
 async def run(bootstrap, group, topic, strategy, instance=""):
-    ends = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.read(1), ends.set()), daemon=True).start()
+    ends = end_of_input()
     lock = asyncio.Lock()
     consumer = None
     while consumer is None:

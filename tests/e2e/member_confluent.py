@@ -7,18 +7,9 @@
 """
 
 import sys
-import threading
 
 from confluent_kafka import Consumer, KafkaException
-
-
-def say(words):
-    sys.stdout.write(words + "\n")
-    sys.stdout.flush()
-
-
-def numbers(partitions):
-    return ",".join(sorted(str(p.partition) for p in partitions))
+from member_words import end_of_input, say, say_moved
 
 
 def main(bootstrap, group, topic, strategy, instance=""):
@@ -28,10 +19,9 @@ def main(bootstrap, group, topic, strategy, instance=""):
     if instance:
         config["group.instance.id"] = instance
     consumer = Consumer(config)
-    ends = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.read(1), ends.set()), daemon=True).start()
-    consumer.subscribe([topic], on_assign=lambda _, p: say("assigned " + numbers(p)), on_revoke=lambda _, p: say("revoked " + numbers(p)),
-                       on_lost=lambda _, p: say("lost " + numbers(p)))
+    ends = end_of_input()
+    consumer.subscribe([topic], on_assign=lambda _, p: say_moved("assigned", p), on_revoke=lambda _, p: say_moved("revoked", p),
+                       on_lost=lambda _, p: say_moved("lost", p))
     while not ends.is_set():
         messages = [m for m in consumer.consume(100, 0.1) if not m.error()]
         for message in messages:

@@ -5,40 +5,30 @@
 """
 
 import sys
-import threading
 import time
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.errors import KafkaError
+from member_words import end_of_input, say, say_moved
 
 STRATEGIES = {"range": RangePartitionAssignor, "cooperative-sticky": CooperativeStickyAssignor}
 
 
-def say(words):
-    sys.stdout.write(words + "\n")
-    sys.stdout.flush()
-
-
-def numbers(partitions):
-    return ",".join(sorted(str(p.partition) for p in partitions))
-
-
 class Listener(ConsumerRebalanceListener):
     def on_partitions_revoked(self, revoked):
-        say("revoked " + numbers(revoked))
+        say_moved("revoked", revoked)
 
     def on_partitions_assigned(self, assigned):
-        say("assigned " + numbers(assigned))
+        say_moved("assigned", assigned)
 
     def on_partitions_lost(self, lost):
-        say("lost " + numbers(lost))
+        say_moved("lost", lost)
 
 
 def main(bootstrap, group, topic, strategy, instance=""):
-    ends = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.read(1), ends.set()), daemon=True).start()
+    ends = end_of_input()
     consumer = None
     while consumer is None:
         try:
