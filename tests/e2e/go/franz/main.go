@@ -358,7 +358,7 @@ func (c *client) consume(args []string, _ []words.Record) ([]words.Row, error) {
 
 // ---- a member ----
 
-func member(args words.MemberArgs) error {
+func member(ctx context.Context, args words.MemberArgs) error {
 	balancer, is := map[string]kgo.GroupBalancer{"range": kgo.RangeBalancer(), "roundrobin": kgo.RoundRobinBalancer(),
 		"sticky": kgo.StickyBalancer(), "cooperative-sticky": kgo.CooperativeStickyBalancer()}[args.Strategy]
 	if !is {
@@ -380,22 +380,13 @@ func member(args words.MemberArgs) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		<-words.Ends()
-		cancel()
-	}()
 	for ctx.Err() == nil {
 		fetches := consumer.PollRecords(ctx, 100)
 		fetches.EachRecord(func(r *kgo.Record) { words.Say("record", r.Partition, r.Offset) })
 		if !fetches.Empty() {
 			waits, done := context.WithTimeout(context.Background(), 20*time.Second)
 			if err := consumer.CommitRecords(waits, fetches.Records()...); err != nil {
-				name := nameOf(err)
-				if name == "" {
-					name = "ERROR"
-				}
-				words.Say("uncommitted", name)
+				words.Say("uncommitted", words.NameOr(nameOf, err))
 			} else {
 				words.Say("committed")
 			}
@@ -409,11 +400,7 @@ func member(args words.MemberArgs) error {
 }
 
 func main() {
-	if args, is := words.ReadMemberArgs(); is {
-		if err := member(args); err != nil {
-			words.Say("error", err)
-			os.Exit(1)
-		}
+	if words.RunMember(member) {
 		return
 	}
 	c := &client{bootstrap: os.Args[1], producers: map[string]*kgo.Client{}}

@@ -421,7 +421,7 @@ func (handler) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.Co
 	}
 }
 
-func member(args words.MemberArgs) error {
+func member(ctx context.Context, args words.MemberArgs) error {
 	strategy, is := map[string]sarama.BalanceStrategy{"range": sarama.NewBalanceStrategyRange(), "roundrobin": sarama.NewBalanceStrategyRoundRobin(),
 		"sticky": sarama.NewBalanceStrategySticky(), "cooperative-sticky": sarama.NewBalanceStrategyCooperativeSticky()}[args.Strategy]
 	if !is {
@@ -442,18 +442,9 @@ func member(args words.MemberArgs) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		<-words.Ends()
-		cancel()
-	}()
 	go func() {
 		for err := range group.Errors() {
-			name := nameOf(err)
-			if name == "" {
-				name = "ERROR"
-			}
-			words.Say("uncommitted", name, err)
+			words.Say("uncommitted", words.NameOr(nameOf, err), err)
 		}
 	}()
 	for ctx.Err() == nil {
@@ -470,11 +461,7 @@ func member(args words.MemberArgs) error {
 }
 
 func main() {
-	if args, is := words.ReadMemberArgs(); is {
-		if err := member(args); err != nil {
-			words.Say("error", err)
-			os.Exit(1)
-		}
+	if words.RunMember(member) {
 		return
 	}
 	c := &client{bootstrap: os.Args[1], producers: map[string]sarama.SyncProducer{}}

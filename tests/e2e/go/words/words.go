@@ -5,6 +5,7 @@ package words
 
 import (
 	"bufio"
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -178,6 +179,14 @@ func ReadWhere(args []string, at int) (Where, error) {
 	return Where{Kind: kind, At: n}, err
 }
 
+// NameOr is the name that nameOf has for an error, or ERROR.
+func NameOr(nameOf func(error) string, err error) string {
+	if name := nameOf(err); name != "" {
+		return name
+	}
+	return "ERROR"
+}
+
 func flat(text string) string {
 	return strings.NewReplacer("\n", " ", "\t", " ").Replace(text)
 }
@@ -224,11 +233,7 @@ func Serve(calls map[string]Call, nameOf func(error) string) {
 		case errors.As(err, &failed):
 			fmt.Fprintf(out, "error\t%s\t%s\n", failed.Name, flat(failed.Message))
 		default:
-			name := nameOf(err)
-			if name == "" {
-				name = "ERROR"
-			}
-			fmt.Fprintf(out, "error\t%s\t%s\n", name, flat(err.Error()))
+			fmt.Fprintf(out, "error\t%s\t%s\n", NameOr(nameOf, err), flat(err.Error()))
 		}
 		_ = out.Flush()
 	}
@@ -255,27 +260,26 @@ func Partitions(partitions []int32) string {
 	return strings.Join(texts, ",")
 }
 
-// Ends is closed when standard input says something or ends.
-func Ends() <-chan struct{} {
-	ends := make(chan struct{})
-	go func() {
-		_, _ = os.Stdin.Read(make([]byte, 1))
-		close(ends)
-	}()
-	return ends
-}
-
 // MemberArgs are BOOTSTRAP GROUP TOPIC STRATEGY [INSTANCE].
 type MemberArgs struct{ Bootstrap, Group, Topic, Strategy, Instance string }
 
-// ReadMemberArgs of 'PROGRAM member ...'.
-func ReadMemberArgs() (args MemberArgs, is bool) {
+// RunMember runs a member where that is asked for ('PROGRAM member ...'), until standard input says something or ends.
+func RunMember(member func(context.Context, MemberArgs) error) (is bool) {
 	if len(os.Args) < 6 || os.Args[1] != "member" {
-		return args, false
+		return false
 	}
-	args = MemberArgs{os.Args[2], os.Args[3], os.Args[4], os.Args[5], ""}
+	args := MemberArgs{os.Args[2], os.Args[3], os.Args[4], os.Args[5], ""}
 	if len(os.Args) > 6 {
 		args.Instance = os.Args[6]
 	}
-	return args, true
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		_, _ = os.Stdin.Read(make([]byte, 1))
+		cancel()
+	}()
+	if err := member(ctx, args); err != nil {
+		Say("error", err)
+		os.Exit(1)
+	}
+	return true
 }
