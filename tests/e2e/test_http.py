@@ -15,13 +15,8 @@ import time
 import harness
 import wire
 from harness import CLIENTS, Broker, Skip, check, equal, need, say, until
+from kafka import free_port
 from wire import Conn, batch
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def get(port, path, method="GET", headers=None, body=None):
@@ -43,6 +38,12 @@ def health(port, path="/health"):
         return None
     equal(kind, "application/json", "the content type")
     return status, json.loads(text)
+
+
+def ill_health(port):
+    """The same, unless it is well or nobody listens."""
+    answer = health(port)
+    return answer if answer and answer[0] != 200 else None
 
 
 def metrics(port):
@@ -75,13 +76,14 @@ def test_health_of_a_node_that_serves():
     equal(health(port), None, "/health of a node that is gone")
 
 
-def with_delays(call, seconds, when):
-    return ["strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e", f"inject={call}:delay_enter={int(seconds * 1000000)}:when={when}"]
+def with_fault(calls, fault):
+    """A wrapper of the broker that does to these system calls what strace's inject= says."""
+    return ["strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={calls}", "-e", f"inject={calls}:{fault}"]
 
 
 def test_health_of_a_node_that_starts():
     """Its first syncs take long: until they are done it is alive, but does not serve."""
-    broker, port = broker_with_http(1, with_delays("fdatasync", 1.5, "1..2"))
+    broker, port = broker_with_http(1, with_fault("fdatasync", "delay_enter=1500000:when=1..2"))
     starter = threading.Thread(target=broker.start)
     try:
         starter.start()
@@ -110,15 +112,14 @@ def test_health_of_a_node_that_stops():
                 deaf.send(wire.FETCH, 11, deaf.fetch_body("t", {0: 0}))
             until(lambda: metrics(port)[0]["weir_requests_in_flight"] >= 1, 10, "answers that nobody reads")
             os.kill(broker.pid, 15)
-            status, answer = until(lambda: (health(port) or (200, 0)) if (health(port) or (200, 0))[0] != 200 else None, 10, "it stops")
+            status, answer = until(lambda: ill_health(port), 10, "it stops")
             equal((status, answer["reason"]), (503, "stopping"), "/health while it stops")
             equal(broker.process.wait(30), 0, "the exit code")
         broker.process = None
 
 
 def test_health_of_a_node_whose_disk_has_failed():
-    wrapper = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync", "-e", "inject=fdatasync:error=EIO:when=12+"]
-    broker, port = broker_with_http(2, wrapper)
+    broker, port = broker_with_http(2, with_fault("fdatasync", "error=EIO:when=12+"))
     with broker:
         equal(health(port)[0], 200, "/health at first")
         with Conn(broker.host, broker.port) as conn:
@@ -126,7 +127,7 @@ def test_health_of_a_node_whose_disk_has_failed():
                 conn.create_topic(f"t{i}")
                 if conn.produce(f"t{i}", {0: batch([b"x"])}).popitem()[1][0] != 0:
                     break
-        status, answer = until(lambda: health(port) if health(port)[0] != 200 else None, 20, "the failure shows")
+        status, answer = until(lambda: ill_health(port), 20, "the failure shows")
         equal((status, answer["reason"]), (503, "the log directory has failed"), "/health")
         values, _ = metrics(port)
         equal(values["weir_log_directory_failed"], 1, "weir_log_directory_failed")
@@ -136,7 +137,7 @@ def test_health_of_a_node_whose_disk_has_failed():
 
 def test_health_of_a_node_that_hangs():
     """A shard whose write does not come back answers nobody."""
-    broker, port = broker_with_http(1, with_delays("pwritev,pwrite64,pwritev2", 5, "40"))
+    broker, port = broker_with_http(1, with_fault("pwritev,pwrite64,pwritev2", "delay_enter=5000000:when=40"))
     with broker:
         equal(health(port)[0], 200, "/health at first")
 
@@ -153,7 +154,7 @@ def test_health_of_a_node_that_hangs():
         thread = threading.Thread(target=load)
         thread.start()
         try:
-            status, answer = until(lambda: health(port) if health(port)[0] != 200 else None, 40, "the hang shows")
+            status, answer = until(lambda: ill_health(port), 40, "the hang shows")
             equal((status, answer["reason"]), (503, "a shard does not answer"), "/health")
             until(lambda: health(port)[0] == 200, 40, "it goes on")
         finally:
@@ -237,14 +238,19 @@ def test_metrics_count_what_clients_do():
                 check(name.endswith("_total"), f"{name} is a counter")
 
 
+def do_something(broker):
+    """A topic, a record and a group, so that there are metrics of them."""
+    with Conn(broker.host, broker.port) as conn:
+        equal(conn.create_topic("t")[0], 0, "create")
+        equal(conn.produce("t", {0: batch([b"x"])})[("t", 0)][0], 0, "produce")
+        equal(conn.commit_offsets("g", "t", {0: 0}), {0: 0}, "commit")
+
+
 def test_the_metrics_that_the_documents_name_are_there():
     docs = os.path.join(harness.ROOT, "docs")
     broker, port = broker_with_http(1)
     with broker:
-        with Conn(broker.host, broker.port) as conn:
-            equal(conn.create_topic("t")[0], 0, "create")
-            equal(conn.produce("t", {0: batch([b"x"])})[("t", 0)][0], 0, "produce")
-            equal(conn.commit_offsets("g", "t", {0: 0}), {0: 0}, "commit")
+        do_something(broker)
         values, _ = metrics(port)
         there = {name.split("{")[0] for name in values}
         there |= {re.sub("_(bucket|sum|count)$", "", name) for name in there}
@@ -255,24 +261,24 @@ def test_the_metrics_that_the_documents_name_are_there():
             equal(named - there, set(), f"metrics that {file} names and that are not there")
 
 
+def promtool(text):
+    """(exit code, what it says)"""
+    done = subprocess.run([os.path.join(CLIENTS, "promtool", "usr", "bin", "promtool"), "check", "metrics"], input=text.encode(),
+                          capture_output=True, timeout=60, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
 def test_metrics_are_read_by_promtool():
     if "promtool" in harness.SKIPPED:
         raise Skip("promtool")
     need("promtool")
     broker, port = broker_with_http(2)
     with broker:
-        with Conn(broker.host, broker.port) as conn:
-            equal(conn.create_topic("t")[0], 0, "create")
-            equal(conn.produce("t", {0: batch([b"x"])})[("t", 0)][0], 0, "produce")
-            equal(conn.commit_offsets("g", "t", {0: 0}), {0: 0}, "commit")
+        do_something(broker)
         _, text = metrics(port)
-        done = subprocess.run([os.path.join(CLIENTS, "promtool", "usr", "bin", "promtool"), "check", "metrics"], input=text.encode(),
-                              capture_output=True, timeout=60, check=False)
-        equal((done.returncode, done.stdout + done.stderr), (0, b""), "what promtool says")
+        equal(promtool(text), (0, b""), "what promtool says")
         broken = text.replace("# TYPE weir_connections gauge", "# TYPE weir_connections counter")
-        done = subprocess.run([os.path.join(CLIENTS, "promtool", "usr", "bin", "promtool"), "check", "metrics"], input=broken.encode(),
-                              capture_output=True, timeout=60, check=False)
-        check(done.returncode != 0, "promtool finds a counter with a bad name")
+        check(promtool(broken)[0] != 0, "promtool finds a counter with a bad name")
 
 
 def test_scrapes_do_not_slow_producers_down():

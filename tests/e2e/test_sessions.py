@@ -9,9 +9,10 @@ import sys
 import threading
 
 import harness
+import wire
 from harness import check, equal
+from kafka import free_port
 
-FETCH = 1
 PARTITIONS = 2
 VALUES = 24
 VALUE_BYTES = 300_000  # so that one fetch can't hold them all: Java asks for 1 MiB of a partition
@@ -64,7 +65,7 @@ class Proxy:
 
     def _note(self, frame):
         key, version = struct.unpack_from(">hh", frame)
-        if key != FETCH:
+        if key != wire.FETCH:
             return
         at = 8
         name_bytes = struct.unpack_from(">h", frame, at)[0]
@@ -121,8 +122,7 @@ class Through:
 
     def __init__(self, settings=None):
         self.proxy = Proxy()
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.proxy.target = free.getsockname()[1]
+        self.proxy.target = free_port()
         self.bootstrap = f"127.0.0.1:{self.proxy.port}"
         self.broker = harness.Broker(shards=2, name="sessions", settings={
             "listeners": f"PLAINTEXT://127.0.0.1:{self.proxy.target}",
