@@ -270,12 +270,15 @@ def join_static(column):
     other.close()
 
 
-def see_a_group(column):
-    if lacks(column, "see a group"):
-        raise NoSuchCall(column.name)
+def group_without_members(column):
     group = "eager-" + column.name
     with column.wire() as conn:
         until(lambda: conn.describe_group(group)[1] == "Empty", 10, "its members are gone")
+    return group
+
+
+def see_a_group(column):
+    group = group_without_members(column)
     check(group in column.client.groups(), "it lists its group")
     equal(column.client.group(group), ("Empty", []), "its group without members")
     member = column.member(group, group)
@@ -292,11 +295,7 @@ def see_what_is_committed(column):
 
 
 def delete_a_group(column):
-    if lacks(column, "delete a group"):
-        raise NoSuchCall(column.name)
-    group = "eager-" + column.name
-    with column.wire() as conn:
-        until(lambda: conn.describe_group(group)[1] == "Empty", 10, "its members are gone")
+    group = group_without_members(column)
     column.client.delete_group(group)
     check(group not in column.client.groups(), "it is not listed any more")
 
