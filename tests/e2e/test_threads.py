@@ -17,6 +17,18 @@ WRITERS = 6
 ROUNDS = 30
 
 
+def guard(failures):
+    """What a thread fails with is kept in `failures`."""
+    def decorate(run):
+        def guarded(*args):
+            try:
+                run(*args)
+            except BaseException as error:  # pylint: disable=broad-except
+                failures.append(error)
+        return guarded
+    return decorate
+
+
 def test_many_connections_over_three_shards():
     with Broker(3, name="threads") as broker:
         with wire.Conn(broker.host, broker.port) as conn:
@@ -25,15 +37,7 @@ def test_many_connections_over_three_shards():
         failures = []
         is_over = threading.Event()
 
-        def guard(run):
-            def guarded(*args):
-                try:
-                    run(*args)
-                except BaseException as error:  # pylint: disable=broad-except
-                    failures.append(error)
-            return guarded
-
-        @guard
+        @guard(failures)
         def write(index):
             with wire.Conn(broker.host, broker.port, 120) as conn:
                 for i in range(ROUNDS):
@@ -43,7 +47,7 @@ def test_many_connections_over_three_shards():
                     for where, (error, _) in conn.produce(topic, parts, acks=(-1, 1)[i % 2]).items():
                         equal(error, 0, f"produce to {where}")
 
-        @guard
+        @guard(failures)
         def read(index):
             offsets = {p: 0 for p in range(PARTITIONS)}
             topic = "ab"[index % 2]
@@ -57,7 +61,7 @@ def test_many_connections_over_three_shards():
                             equal(base, offsets[p], f"{topic}-{p}: offset")
                             offsets[p] = last + 1
 
-        @guard
+        @guard(failures)
         def churn():
             for i in range(10):
                 with wire.Conn(broker.host, broker.port, 120) as conn:
@@ -97,30 +101,26 @@ def test_groups_over_three_shards():
         failures = []
         is_over = threading.Event()
 
+        @guard(failures)
         def live(index):
-            try:
-                with wire.Conn(broker.host, broker.port, 120) as conn:
-                    for i in range(ROUNDS):
-                        group = f"g{index}-{i % 7}"
-                        error, generation, _, member, _ = join_answer(conn.call(JOIN, 3, join_body(group)))
-                        equal(error, 0, "JoinGroup")
-                        error, words = sync_answer(conn.call(SYNC, 2, sync_body(group, generation, member, [(member, b"mine")])))
-                        equal((error, words), (0, b"mine"), "SyncGroup")
-                        errors = commit_answer(conn.call(COMMIT, 2, commit_body(group, generation, member, {p: i for p in range(PARTITIONS)})))
-                        equal(set(errors), {0}, "OffsetCommit")
-                        equal(conn.fetch_offsets(group, "t", [1])[1][1][0], i, "what was committed")
-                        equal(conn.call(LEAVE, 1, wire.string(group) + wire.string(member)).take("ih")[1], 0, "LeaveGroup")
-            except BaseException as error:  # pylint: disable=broad-except
-                failures.append(error)
+            with wire.Conn(broker.host, broker.port, 120) as conn:
+                for i in range(ROUNDS):
+                    group = f"g{index}-{i % 7}"
+                    error, generation, _, member, _ = join_answer(conn.call(JOIN, 3, join_body(group)))
+                    equal(error, 0, "JoinGroup")
+                    error, words = sync_answer(conn.call(SYNC, 2, sync_body(group, generation, member, [(member, b"mine")])))
+                    equal((error, words), (0, b"mine"), "SyncGroup")
+                    errors = commit_answer(conn.call(COMMIT, 2, commit_body(group, generation, member, {p: i for p in range(PARTITIONS)})))
+                    equal(set(errors), {0}, "OffsetCommit")
+                    equal(conn.fetch_offsets(group, "t", [1])[1][1][0], i, "what was committed")
+                    equal(conn.call(LEAVE, 1, wire.string(group) + wire.string(member)).take("ih")[1], 0, "LeaveGroup")
 
+        @guard(failures)
         def look():
-            try:
-                with wire.Conn(broker.host, broker.port, 120) as conn:
-                    while not is_over.is_set():
-                        for group in conn.list_groups()[1][:20]:
-                            conn.describe_group(group)
-            except BaseException as error:  # pylint: disable=broad-except
-                failures.append(error)
+            with wire.Conn(broker.host, broker.port, 120) as conn:
+                while not is_over.is_set():
+                    for group in conn.list_groups()[1][:20]:
+                        conn.describe_group(group)
 
         members = [threading.Thread(target=live, args=(i,)) for i in range(WRITERS)]
         watcher = threading.Thread(target=look)
