@@ -25,16 +25,17 @@ def start_join(t, version, group, member="", **asked):
     t.tell("JoinGroup", version, **asked_to_join(group, member, **asked))
 
 
-def sync(t, version, group, generation, member, assignments=(), instance=None, kind="consumer", name="range"):
-    rows = [{"MemberId": m, "Assignment": a} for m, a in assignments]
-    return t.call("SyncGroup", version, GroupId=group, GenerationId=generation, MemberId=member, GroupInstanceId=instance,
-                  ProtocolType=kind, ProtocolName=name, Assignments=rows)
+def asked_to_sync(group, generation, member, assignments=(), instance=None, kind="consumer", name="range"):
+    return {"GroupId": group, "GenerationId": generation, "MemberId": member, "GroupInstanceId": instance, "ProtocolType": kind,
+            "ProtocolName": name, "Assignments": [{"MemberId": m, "Assignment": a} for m, a in assignments]}
 
 
-def start_sync(t, version, group, generation, member, assignments=(), instance=None, kind="consumer", name="range"):
-    rows = [{"MemberId": m, "Assignment": a} for m, a in assignments]
-    t.tell("SyncGroup", version, GroupId=group, GenerationId=generation, MemberId=member, GroupInstanceId=instance,
-           ProtocolType=kind, ProtocolName=name, Assignments=rows)
+def sync(t, version, group, generation, member, assignments=(), **asked):
+    return t.call("SyncGroup", version, **asked_to_sync(group, generation, member, assignments, **asked))
+
+
+def start_sync(t, version, group, generation, member, assignments=(), **asked):
+    t.tell("SyncGroup", version, **asked_to_sync(group, generation, member, assignments, **asked))
 
 
 def beat(t, version, group, generation, member, instance=None):
@@ -64,8 +65,7 @@ def enter(t, group, instance=None, **asked):
 def settle_in(t, group, instance=None, **asked):
     """One member, in a stable group: (id, generation)."""
     member, generation = enter(t, group, instance, **asked)
-    t.quietly("SyncGroup", 4, GroupId=group, GenerationId=generation, MemberId=member, GroupInstanceId=instance,
-              Assignments=[{"MemberId": member, "Assignment": b"all"}])
+    t.quietly("SyncGroup", 4, **asked_to_sync(group, generation, member, [(member, b"all")], instance))
     return member, generation
 
 
@@ -96,8 +96,7 @@ def two_settled(t, group, protocols=RANGE, **asked):
     generation = first.hear("JoinGroup", 7, is_quiet=True)["GenerationId"]
     second.hear("JoinGroup", 7, is_quiet=True)
     start_sync(second, 5, group, generation, follower)
-    first.quietly("SyncGroup", 4, GroupId=group, GenerationId=generation, MemberId=leader,
-                  Assignments=[{"MemberId": leader, "Assignment": b"one"}, {"MemberId": follower, "Assignment": b"two"}])
+    first.quietly("SyncGroup", 4, **asked_to_sync(group, generation, leader, [(leader, b"one"), (follower, b"two")]))
     second.hear("SyncGroup", 5, is_quiet=True)
     return (first, leader), (second, follower), generation
 

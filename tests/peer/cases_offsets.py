@@ -4,10 +4,8 @@
 import struct
 
 from cases_groups import NOBODY, asked_to_join, enter, settle_in, start_join, state_is
+from cases_records import UNKNOWN_ID, ZERO_ID
 from diff import case
-
-UNKNOWN_ID = bytes(range(1, 17))
-ZERO_ID = bytes(16)
 
 
 def line(index, offset, words=None, epoch=-1):
