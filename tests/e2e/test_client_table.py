@@ -10,7 +10,7 @@ import traceback
 
 import harness
 import wire
-from groups import Member, judge
+from groups import Member, judge, make
 from harness import Broker, ClientError, NoSuchCall, Record, Skip, check, equal, open_client, say, until
 
 PARTITIONS = 3
@@ -208,8 +208,7 @@ def produced(column, topic, records):
 
 
 def fill(column, topic, count):
-    with column.wire() as conn:
-        equal(conn.create_topic(topic, PARTITIONS)[0], 0, "create " + topic)
+    make(column.broker, topic, PARTITIONS)
     if count:
         add(column, topic, count)
 
@@ -351,8 +350,7 @@ class Going:
 
     def start(self):
         fill(self.column, self.read_topic, 20)
-        with self.column.wire() as conn:
-            equal(conn.create_topic(self.topic, PARTITIONS)[0], 0, "create " + self.topic)
+        make(self.column.broker, self.topic, PARTITIONS)
         self.reader = open_client(self.column.name, self.column.broker.bootstrap)
         if (self.column.name, "go on in a group over kill -9") not in UNSTEADY:
             self.member = self.column.member(self.read_topic, self.read_topic)

@@ -6,7 +6,6 @@ and three."""
 import os
 import random
 import re
-import subprocess
 import sys
 import time
 
@@ -270,8 +269,8 @@ FEATURES = {"ApiVersion", "BrokerBalancedConsumer", "BrokerGroupCoordinator", "I
 
 def test_librdkafka_turns_on_all_that_it_has():
     with Broker(name="features") as broker:
-        done = subprocess.run(["kcat", "-L", "-b", broker.bootstrap, "-X", "debug=feature"], capture_output=True, text=True, timeout=60, check=True)
-        equal(set(re.findall(r"Enabling feature (\w+)", done.stderr)), FEATURES, "the features that librdkafka turns on")
+        said = harness.Kcat(broker.bootstrap).run("-L", "-X", "debug=feature").stderr.decode()
+        equal(set(re.findall(r"Enabling feature (\w+)", said)), FEATURES, "the features that librdkafka turns on")
 
 
 def test_against_kafka():
