@@ -69,11 +69,19 @@ uint64_t base_hash_u64(uint64_t v)
     return v ^ (v >> 31);
 }
 
-enum base_rc base_map_create(struct base_arena *arena, uint32_t items_max, struct base_map *map_out)
+static uint64_t cells_for(uint32_t items_max)
 {
     uint64_t wanted = (uint64_t)items_max + items_max / 2 + 1;
     uint64_t cells_count = 4;
     while (cells_count < wanted) { cells_count *= 2; }
+    return cells_count;
+}
+
+size_t base_map_bytes(uint32_t items_max) { return (size_t)cells_for(items_max) * sizeof(struct base_map_cell); }
+
+enum base_rc base_map_create(struct base_arena *arena, uint32_t items_max, struct base_map *map_out)
+{
+    uint64_t cells_count = cells_for(items_max);
     if (cells_count > UINT32_C(1) << 31) { return BASE_FULL; }
     struct base_map_cell *cells = base_arena_take_array(arena, cells_count, sizeof(struct base_map_cell));
     if (cells == NULL) { return BASE_FULL; }

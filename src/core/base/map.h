@@ -33,6 +33,8 @@ uint64_t base_hash_bytes(const void *at, size_t size_bytes,
                          uint64_t seed); /* the same everywhere; not for adversaries unless seeded by a secret */
 uint64_t base_hash_u64(uint64_t v);
 
+/* What base_map_create takes of the arena, which aligns it to 16. */
+size_t base_map_bytes(uint32_t items_max);
 MUST_USE
 enum base_rc base_map_create(struct base_arena *arena, uint32_t items_max, struct base_map *map_out);
 MUST_USE

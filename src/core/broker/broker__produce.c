@@ -35,8 +35,7 @@ struct repeats {
 
 static size_t repeats_bytes(const struct kafka_produce_request *produce, uint32_t count)
 {
-    size_t items = (size_t)count + (size_t)produce->topic_data_count;
-    return (2 * (items + items / 2) + 16) * sizeof(struct base_map_cell) + 64;
+    return base_map_bytes((uint32_t)produce->topic_data_count) + base_map_bytes(count) + 64;
 }
 
 static void repeats_init(struct broker *broker, struct request *request, uint32_t count, struct repeats *repeats)

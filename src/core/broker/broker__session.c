@@ -145,10 +145,9 @@ static bool take_fetching(struct broker *broker, struct request *request)
 {
     const struct kafka_fetch_request *fetch = fetch_of(request);
     struct counts counts = count_of(fetch);
-    size_t map_bytes = (2 * ((size_t)counts.items + counts.items / 2) + 8) * sizeof(struct base_map_cell);
     size_t bytes = sizeof(struct fetching) +
-                   ((size_t)counts.items + counts.forgotten) * sizeof(struct fetchsession_item) + map_bytes +
-                   names_bytes(broker, request) + 128;
+                   ((size_t)counts.items + counts.forgotten) * sizeof(struct fetchsession_item) +
+                   base_map_bytes(counts.items) + names_bytes(broker, request) + 128;
     if (!request_reserve(broker, request, bytes)) {
         request_starve(broker, request, RETRY_DECODE);
         return false;

@@ -102,18 +102,10 @@ static struct table_sizes sizes_with(const struct table *table, struct table_nee
     };
 }
 
-static size_t map_bytes(uint32_t items_max)
-{
-    uint64_t wanted = (uint64_t)items_max + items_max / 2 + 1;
-    uint64_t cells = 4;
-    while (cells < wanted) { cells *= 2; }
-    return (size_t)cells * sizeof(struct base_map_cell);
-}
-
 static size_t bytes_of(struct table_sizes sizes)
 {
     return (size_t)sizes.parts * sizeof(struct table_part) + (size_t)sizes.topics * sizeof(struct table_topic) +
-           map_bytes(sizes.parts) + map_bytes(sizes.topics) + sizes.names + 5 * 16;
+           base_map_bytes(sizes.parts) + base_map_bytes(sizes.topics) + sizes.names + 5 * 16;
 }
 
 size_t fetchsession__bytes_with(const struct table *table, struct table_need need)

@@ -14,12 +14,7 @@
 
 static size_t pool_bytes(size_t slot_bytes, uint32_t count) { return ((slot_bytes + 15) / 16 * 16 + 4) * count + 64; }
 
-static size_t map_bytes(uint32_t count)
-{
-    uint64_t cells = 4;
-    while (cells < (uint64_t)count + count / 2 + 1) { cells *= 2; }
-    return cells * sizeof(struct base_map_cell) + 64;
-}
+static size_t map_bytes(uint32_t count) { return base_map_bytes(count) + 64; }
 
 static uint32_t notes_max(const struct plog_config *config)
 {

@@ -169,6 +169,7 @@ static void a_map_agrees_with_a_table_whatever_the_hashes(void **state)
         struct base_map map;
         uint32_t items_max = 1 + (uint32_t)base_prng_below(&dice, ITEMS);
         assert_int_equal(base_map_create(&arena, items_max, &map), BASE_OK);
+        assert_int_equal(arena.used_bytes, base_map_bytes(items_max));
         struct pair pairs[ITEMS] = {0};
         uint64_t kinds = 1 + base_prng_below(&dice, 200); /* few: long runs and equal hashes */
         for (int i = 0; i < 5000; i++) {
