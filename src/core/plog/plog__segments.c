@@ -63,29 +63,36 @@ struct plog__segment *plog__segment_make(struct plog *plog, struct plog__log *lo
     return segment;
 }
 
+static struct plog__segment *doomed_next(const struct plog__log *log, const struct plog__segment *segment)
+{
+    return segment_on(base_list_next(&log->doomed, &segment->link));
+}
+
+/* One file of a name: there is one at most. */
+static struct plog__segment *doomed_of(const struct plog__log *log, int64_t base)
+{
+    struct plog__segment *segment = segment_on(base_list_first(&log->doomed));
+    while (segment != NULL && segment->base != base) { segment = doomed_next(log, segment); }
+    return segment;
+}
+
 struct plog__segment *plog__segment_revive(struct plog *plog, struct plog__log *log, int64_t base)
 {
     CHECK(plog->life == PLOG__RECOVERING);
-    for (struct base_link *link = base_list_first(&log->doomed); link != NULL;
-         link = base_list_next(&log->doomed, link)) {
-        struct plog__segment *segment = BASE_ITEM(link, struct plog__segment, link);
-        if (segment->base != base) { continue; }
-        CHECK(segment->pins == 0 && !segment->is_sync_in_flight);
-        base_list_remove(&log->doomed, &segment->link);
-        base_list_remove(&plog->doomed, &segment->doom);
-        uint32_t files[PLOG__SEGMENT_FILES];
-        memcpy(files, segment->files, sizeof files);
-        uint32_t slot = plog__segment_slot(plog, segment);
-        plog__task_take_off(&segment->sync);
-        *segment = (struct plog__segment){.log = plog__log_slot(plog, log), .base = base};
-        memcpy(segment->files, files, sizeof files);
-        segment_begin(plog, log, segment, slot);
-        return segment;
-    }
-    return NULL;
+    struct plog__segment *segment = doomed_of(log, base);
+    if (segment == NULL) { return NULL; }
+    CHECK(segment->pins == 0 && !segment->is_sync_in_flight);
+    base_list_remove(&log->doomed, &segment->link);
+    base_list_remove(&plog->doomed, &segment->doom);
+    uint32_t files[PLOG__SEGMENT_FILES];
+    memcpy(files, segment->files, sizeof files);
+    uint32_t slot = plog__segment_slot(plog, segment);
+    plog__task_take_off(&segment->sync);
+    *segment = (struct plog__segment){.log = plog__log_slot(plog, log), .base = base};
+    memcpy(segment->files, files, sizeof files);
+    segment_begin(plog, log, segment, slot);
+    return segment;
 }
-
-static struct plog__segment *doomed_on(struct base_link *link) { return BASE_ITEM(link, struct plog__segment, link); }
 
 static void end_wait(struct plog *plog, struct plog__segment *segment)
 {
@@ -96,9 +103,8 @@ static void end_wait(struct plog *plog, struct plog__segment *segment)
 
 void plog__waits_end(struct plog *plog, struct plog__log *log, int64_t from, int64_t to)
 {
-    for (struct base_link *link = base_list_first(&log->doomed); link != NULL;
-         link = base_list_next(&log->doomed, link)) {
-        struct plog__segment *segment = doomed_on(link);
+    struct plog__segment *segment = segment_on(base_list_first(&log->doomed));
+    for (; segment != NULL; segment = doomed_next(log, segment)) {
         if (segment->is_waiting && segment->base >= from && segment->base < to) { end_wait(plog, segment); }
     }
 }
@@ -106,9 +112,8 @@ void plog__waits_end(struct plog *plog, struct plog__log *log, int64_t from, int
 struct plog__segment *plog__wait_next(const struct plog__log *log, int64_t from)
 {
     struct plog__segment *next = NULL;
-    for (struct base_link *link = base_list_first(&log->doomed); link != NULL;
-         link = base_list_next(&log->doomed, link)) {
-        struct plog__segment *segment = doomed_on(link);
+    struct plog__segment *segment = segment_on(base_list_first(&log->doomed));
+    for (; segment != NULL; segment = doomed_next(log, segment)) {
         if (!segment->is_waiting || segment->base < from) { continue; }
         if (next == NULL || segment->base < next->base) { next = segment; }
     }
@@ -119,11 +124,7 @@ bool plog__segment_wait(struct plog *plog, struct plog__log *log, int64_t base)
 {
     CHECK(plog->life == PLOG__RECOVERING);
     plog__waits_end(plog, log, base, INT64_MAX); /* a start before this one ended the log here: they were lost then */
-    struct plog__segment *segment = NULL;
-    for (struct base_link *link = base_list_first(&log->doomed); link != NULL && segment == NULL;
-         link = base_list_next(&log->doomed, link)) {
-        if (doomed_on(link)->base == base) { segment = doomed_on(link); } /* one file of a name */
-    }
+    struct plog__segment *segment = doomed_of(log, base);
     if (segment == NULL) {
         uint32_t slot = base_pool_take(&plog->segments);
         if (slot == BASE_POOL_NONE) { return false; }
