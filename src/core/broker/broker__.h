@@ -534,6 +534,8 @@ void produce_begin(struct broker *broker, struct request *request, struct port_o
 void produce_answered(struct broker *broker, struct request *request, struct port_out *out);
 void produce_written(struct broker *broker, struct request *request, uint32_t index, const struct port_message *message,
                      struct port_out *out);
+bool fetch_uses_ids(const struct request *request); /* topics are named by id, not by name */
+bool fetch_is_replica(const struct request *request);
 void fetch_begin(struct broker *broker, struct request *request, struct port_out *out);
 void fetch_answered(struct broker *broker, struct request *request, struct port_out *out);
 void fetch_released(struct broker *broker, struct request *request, struct port_out *out);

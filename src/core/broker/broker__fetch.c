@@ -29,8 +29,11 @@ static int64_t bytes_max_of(const struct broker *broker, const struct kafka_fetc
     return base_min_i64(base_max_i64(fetch->max_bytes, 0), bytes_max);
 }
 
-static bool is_replica(const struct kafka_fetch_request *fetch)
+bool fetch_uses_ids(const struct request *request) { return request->version >= 13; }
+
+bool fetch_is_replica(const struct request *request)
 {
+    const struct kafka_fetch_request *fetch = fetch_of(request);
     return fetch->replica_id >= 0 || fetch->replica_state.replica_id >= 0;
 }
 
@@ -38,7 +41,7 @@ static bool is_replica(const struct kafka_fetch_request *fetch)
 static const struct metadata_topic *topic_of(const struct broker *broker, const struct request *request,
                                              const struct fetchsession_item *item)
 {
-    if (request->version >= 13) { return metadata_topic_by_id(broker->image, item->id); }
+    if (fetch_uses_ids(request)) { return metadata_topic_by_id(broker->image, item->id); }
     return metadata_topic_by_name(broker->image, item->name);
 }
 
@@ -47,10 +50,10 @@ static int16_t item_error(const struct broker *broker, const struct request *req
 {
     const struct metadata_topic *topic = topic_of(broker, request, item);
     if (topic != NULL && metadata_partition(broker->image, topic, item->partition) != NULL) {
-        return is_replica(fetch_of(request)) ? KAFKA_ERROR_NOT_LEADER_OR_FOLLOWER /* no partition has followers */
-                                             : KAFKA_ERROR_NONE;
+        return fetch_is_replica(request) ? KAFKA_ERROR_NOT_LEADER_OR_FOLLOWER /* no partition has followers */
+                                         : KAFKA_ERROR_NONE;
     }
-    if (request->version < 13) { return KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION; }
+    if (!fetch_uses_ids(request)) { return KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION; }
     if (item->name.size_bytes == 0) { return KAFKA_ERROR_UNKNOWN_TOPIC_ID; }
     const struct metadata_topic *heir = metadata_topic_by_name(broker->image, item->name);
     bool has_heir = topic == NULL && heir != NULL && metadata_partition(broker->image, heir, item->partition) != NULL;
@@ -138,11 +141,11 @@ static bool next_told(const struct fetching *fetching, struct told *told, uint32
     }
 }
 
-static bool is_same_topic(const struct request *request, const struct fetchsession_item *a,
-                          const struct fetchsession_item *b)
+/* Neighbours of one topic stand in one. */
+static bool begins_topic(const struct request *request, const struct fetchsession_item *before,
+                         const struct fetchsession_item *item)
 {
-    if (a == NULL) { return false; }
-    return request->version >= 13 ? base_uuid_compare(a->id, b->id) == 0 : base_slice_equal(a->name, b->name);
+    return before == NULL || !fetchsession_is_same_topic(fetch_uses_ids(request), before, item);
 }
 
 static void fill_partition(const struct kafka_fetch_request *fetch, const struct fetchsession_item *item,
@@ -179,7 +182,6 @@ struct told_counts {
     int32_t topics, partitions;
 };
 
-/* Neighbours of one topic stand in one. */
 static struct told_counts count_told(const struct request *request)
 {
     const struct fetching *fetching = request->fetching;
@@ -188,7 +190,7 @@ static struct told_counts count_told(const struct request *request)
     struct told told = {0};
     uint32_t i;
     while (next_told(fetching, &told, &i)) {
-        if (!is_same_topic(request, before, &fetching->items[i])) { counts.topics += 1; }
+        if (begins_topic(request, before, &fetching->items[i])) { counts.topics += 1; }
         counts.partitions += 1;
         before = &fetching->items[i];
     }
@@ -214,7 +216,7 @@ static void answer_told(struct broker *broker, struct request *request, struct p
     uint32_t i;
     while (next_told(fetching, &told, &i)) {
         const struct fetchsession_item *item = &fetching->items[i];
-        if (!is_same_topic(request, before, item)) {
+        if (begins_topic(request, before, item)) {
             struct kafka_fetch_response_fetchable_topic_response *topic = &answer->responses[answer->responses_count];
             topic->topic = kafka_text_of_slice(item->name);
             topic->topic_id = item->id;

@@ -21,8 +21,6 @@
 
 static const struct kafka_fetch_request *fetch_of(const struct request *request) { return request->decoded; }
 
-static bool uses_ids(const struct request *request) { return request->version >= 13; }
-
 /* ---- what the request says ------------------------------------------------------------------------------------------------ */
 
 struct counts {
@@ -43,7 +41,7 @@ static struct counts count_of(const struct kafka_fetch_request *fetch)
 static struct base_slice name_in(struct broker *broker, const struct request *request, struct kafka_text name,
                                  struct base_uuid id, struct base_arena *arena)
 {
-    if (!uses_ids(request)) { return kafka_text_slice(name); }
+    if (!fetch_uses_ids(request)) { return kafka_text_slice(name); }
     const struct metadata_topic *topic = metadata_topic_by_id(broker->image, id);
     if (topic == NULL) { return base_slice_of(NULL, 0); }
     uint8_t *copy = base_arena_take_bytes(arena, topic->name_bytes); /* the image may change while it waits */
@@ -56,14 +54,8 @@ static uint64_t hash_of(const struct broker *broker, const struct request *reque
                         struct base_uuid id, int32_t partition)
 {
     uint64_t seed = broker->session_seed + (uint32_t)partition;
-    if (uses_ids(request)) { return base_hash_bytes(id.b, sizeof id.b, seed); }
+    if (fetch_uses_ids(request)) { return base_hash_bytes(id.b, sizeof id.b, seed); }
     return base_hash_bytes(name.at, name.size_bytes, seed);
-}
-
-static bool is_same_topic(const struct request *request, const struct fetchsession_item *a,
-                          const struct fetchsession_item *b)
-{
-    return uses_ids(request) ? base_uuid_compare(a->id, b->id) == 0 : base_slice_equal(a->name, b->name);
 }
 
 /* One that the request has named before gets the later words at the earlier place (Kafka keeps them in a LinkedHashMap). */
@@ -73,7 +65,9 @@ static void put_item(const struct broker *broker, const struct request *request,
     uint64_t hash = hash_of(broker, request, item->name, item->id, item->partition);
     for (uint32_t at = base_map_first(map, hash); at != BASE_MAP_NONE; at = base_map_next(map, hash, at)) {
         struct fetchsession_item *before = &fetching->items[base_map_value(map, at)];
-        if (before->partition != item->partition || !is_same_topic(request, before, item)) { continue; }
+        bool is_it =
+            before->partition == item->partition && fetchsession_is_same_topic(fetch_uses_ids(request), before, item);
+        if (!is_it) { continue; }
         *before = *item;
         return;
     }
@@ -87,7 +81,7 @@ static size_t names_bytes(const struct broker *broker, const struct request *req
 {
     const struct kafka_fetch_request *fetch = fetch_of(request);
     size_t bytes = 0;
-    for (int32_t t = 0; uses_ids(request) && t < fetch->topics_count; t++) {
+    for (int32_t t = 0; fetch_uses_ids(request) && t < fetch->topics_count; t++) {
         const struct metadata_topic *topic = metadata_topic_by_id(broker->image, fetch->topics[t].topic_id);
         if (topic != NULL) { bytes += topic->name_bytes; }
     }
@@ -110,7 +104,7 @@ static void fill_items(struct broker *broker, struct request *request, struct ba
                                              .offset = asked->fetch_offset,
                                              .watermark = -1,
                                              .log_start = -1};
-            if (uses_ids(request)) { item.id = topic->topic_id; }
+            if (fetch_uses_ids(request)) { item.id = topic->topic_id; }
             put_item(broker, request, fetching, map, &item);
         }
     }
@@ -124,7 +118,7 @@ static void fill_forgotten(const struct request *request, struct fetchsession_it
         const struct kafka_fetch_request_forgotten_topic *topic = &fetch->forgotten_topics_data[t];
         for (int32_t p = 0; p < topic->partitions_count; p++) {
             forgotten[at] = (struct fetchsession_item){.partition = topic->partitions[p]};
-            if (uses_ids(request)) {
+            if (fetch_uses_ids(request)) {
                 forgotten[at].id = topic->topic_id;
             } else {
                 forgotten[at].name = kafka_text_slice(topic->topic);
@@ -165,7 +159,7 @@ static bool take_fetching(struct broker *broker, struct request *request)
     fetching->loan.ask = (struct fetchsession_ask){.user = user_of(broker, request),
                                                    .id = fetch->session_id,
                                                    .epoch = fetch->session_epoch,
-                                                   .uses_ids = uses_ids(request),
+                                                   .uses_ids = fetch_uses_ids(request),
                                                    .items = items,
                                                    .count = fetching->count,
                                                    .forgotten = forgotten,
@@ -268,9 +262,9 @@ bool session_judge(struct broker *broker, struct request *request, struct port_o
     for (uint32_t i = 0; i < fetching->count; i++) { fetching->items[i].is_told = true; }
     fetching->is_judged = true;
     if (fetch->session_epoch == FETCHSESSION_EPOCH_INITIAL) {
-        bool is_follower = fetch->replica_id >= 0 || fetch->replica_state.replica_id >= 0;
-        fetching->session_id = fetchsession_open(broker->sessions, fetching->items, fetching->count, uses_ids(request),
-                                                 is_follower, broker->now_ns / NS_PER_MS);
+        fetching->session_id =
+            fetchsession_open(broker->sessions, fetching->items, fetching->count, fetch_uses_ids(request),
+                              fetch_is_replica(request), broker->now_ns / NS_PER_MS);
     }
     return true;
 }

@@ -69,6 +69,12 @@ struct fetchsession_item {
     uint32_t slot; /* the room's */
 };
 
+static inline bool fetchsession_is_same_topic(bool uses_ids, const struct fetchsession_item *a,
+                                              const struct fetchsession_item *b)
+{
+    return uses_ids ? base_uuid_compare(a->id, b->id) == 0 : base_slice_equal(a->name, b->name);
+}
+
 /* All that a session follows, in its order: a copy, in a block of its own. */
 struct fetchsession_list {
     struct base_link link; /* this, and the next three: the room's */

@@ -51,18 +51,12 @@ uint32_t fetchsession__find(const struct table *table, const struct fetchsession
 
 /* ---- room ---- */
 
-static bool is_same_topic(const struct table *table, const struct fetchsession_item *a,
-                          const struct fetchsession_item *b)
-{
-    return table->uses_ids ? base_uuid_compare(a->id, b->id) == 0 : base_slice_equal(a->name, b->name);
-}
-
 /* At least what is needed: a new topic that stands in several places of the request is counted for each. */
 struct table_need fetchsession__need(const struct table *table, const struct fetchsession_item *items, uint32_t count)
 {
     struct table_need need = {0};
     for (uint32_t i = 0; i < count; i++) {
-        bool is_new_topic = i == 0 || !is_same_topic(table, &items[i - 1], &items[i]);
+        bool is_new_topic = i == 0 || !fetchsession_is_same_topic(table->uses_ids, &items[i - 1], &items[i]);
         if (is_new_topic && topic_find(table, items[i].name, items[i].id) == TABLE_NONE) {
             need.topics += 1;
             need.name_bytes += (uint32_t)items[i].name.size_bytes;
