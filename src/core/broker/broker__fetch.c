@@ -46,9 +46,8 @@ static const struct metadata_topic *topic_of(const struct broker *broker, const 
 }
 
 static int16_t item_error(const struct broker *broker, const struct request *request,
-                          const struct fetchsession_item *item)
+                          const struct fetchsession_item *item, const struct metadata_topic *topic)
 {
-    const struct metadata_topic *topic = topic_of(broker, request, item);
     if (topic != NULL && metadata_partition(broker->image, topic, item->partition) != NULL) {
         return fetch_is_replica(request) ? KAFKA_ERROR_NOT_LEADER_OR_FOLLOWER /* no partition has followers */
                                          : KAFKA_ERROR_NONE;
@@ -61,40 +60,35 @@ static int16_t item_error(const struct broker *broker, const struct request *req
 }
 
 /* Kafka looks once at what there is, when the fetch begins. */
-static void note_missing(struct broker *broker, struct request *request)
+static bool is_missing(int16_t error)
 {
-    struct fetching *fetching = request->fetching;
-    if (fetching->is_begun) { return; }
-    for (uint32_t i = 0; i < fetching->count; i++) {
-        struct fetchsession_item *item = &fetching->items[i];
-        item->error = item_error(broker, request, item);
-        item->is_missing =
-            item->error == KAFKA_ERROR_UNKNOWN_TOPIC_ID || item->error == KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION;
-    }
-    fetching->is_begun = true;
+    return error == KAFKA_ERROR_UNKNOWN_TOPIC_ID || error == KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION;
 }
 
 /* Parts for a round; the image may have changed since the last one. */
 static void fill_parts(struct broker *broker, struct request *request)
 {
     const struct kafka_fetch_request *fetch = fetch_of(request);
-    const struct fetching *fetching = request->fetching;
+    struct fetching *fetching = request->fetching;
     for (uint32_t i = 0; i < fetching->count; i++) {
-        const struct fetchsession_item *item = &fetching->items[i];
+        struct fetchsession_item *item = &fetching->items[i];
         struct part *part = &request->parts[i];
         CHECK(part->lease == 0);
-        int16_t error = item->is_missing ? item->error : item_error(broker, request, item);
-        *part = (struct part){.watermark = -1, .log_start = -1, .leader_epoch = -1, .error = error};
+        const struct metadata_topic *topic = topic_of(broker, request, item);
+        if (!item->is_missing) { item->error = item_error(broker, request, item, topic); }
+        if (!fetching->is_begun) { item->is_missing = is_missing(item->error); }
+        *part = (struct part){.watermark = -1, .log_start = -1, .leader_epoch = -1, .error = item->error};
         if (part->error != KAFKA_ERROR_NONE) {
             part->is_answered = true;
             continue;
         }
-        part_place(broker, part, topic_of(broker, request, item), item->partition);
+        part_place(broker, part, topic, item->partition);
         part->ask_offset = item->offset;
         part->ask_epoch = (int32_t)base_max_i64(item->leader_epoch, -1); /* any below 0 is none */
         int64_t bytes_max = base_min_i64(item->bytes_max, bytes_max_of(broker, fetch));
         part->bytes_max = (uint32_t)base_max_i64(bytes_max, 0);
     }
+    fetching->is_begun = true;
 }
 
 static void begin_round(struct broker *broker, struct request *request, struct port_out *out)
@@ -113,7 +107,6 @@ void fetch_read(struct broker *broker, struct request *request, struct port_out 
     }
     request->parts = base_arena_take_array(&request->arena, count, sizeof *request->parts);
     request->part_count = count;
-    note_missing(broker, request);
     begin_round(broker, request, out);
 }
 
