@@ -487,16 +487,25 @@ static enum base_rc complain(struct base_text *why, struct base_slice value, con
     return BASE_BAD;
 }
 
-/* host:port, [::1]:port; the host may be empty. */
-static enum base_rc read_host_port(struct base_slice words, struct base_slice *host_out, uint16_t *port_out)
+/* What stands before the last colon, which an address may have others of, and after it. False: there is none. */
+static bool split_at_last_colon(struct base_slice words, struct base_slice *before_out, struct base_slice *after_out)
 {
     size_t colon = words.size_bytes;
     while (colon > 0 && words.at[colon - 1] != ':') { colon -= 1; }
-    if (colon == 0) { return BASE_BAD; }
+    if (colon == 0) { return false; }
+    *before_out = base_slice_of(words.at, colon - 1);
+    *after_out = base_slice_of(words.at + colon, words.size_bytes - colon);
+    return true;
+}
+
+/* host:port, [::1]:port; the host may be empty. */
+static enum base_rc read_host_port(struct base_slice words, struct base_slice *host_out, uint16_t *port_out)
+{
+    struct base_slice host;
+    struct base_slice port_words;
+    if (!split_at_last_colon(words, &host, &port_words)) { return BASE_BAD; }
     int64_t port = 0;
-    struct base_slice port_words = base_slice_of(words.at + colon, words.size_bytes - colon);
     if (base_text_parse_i64(port_words, &port) != BASE_OK || port < 0 || port > UINT16_MAX) { return BASE_BAD; }
-    struct base_slice host = base_slice_of(words.at, colon - 1);
     if (host.size_bytes >= 2 && host.at[0] == '[' && host.at[host.size_bytes - 1] == ']') {
         host = base_slice_of(host.at + 1, host.size_bytes - 2);
     }
@@ -709,13 +718,13 @@ static enum base_rc apply_address_limits(const struct settings_list *list, struc
     settings->broker.address_limits = settings->address_limits;
     while (take_word(&rest, ',', &word)) {
         if (word.size_bytes == 0) { continue; }
-        size_t colon = word.size_bytes;
-        while (colon > 0 && word.at[colon - 1] != ':') { colon -= 1; }
+        struct base_slice address_words;
+        struct base_slice limit_words;
         struct port_address address;
         int64_t limit = -1;
-        if (colon == 0 || port_address_from_text(trimmed(base_slice_of(word.at, colon - 1)), &address) != BASE_OK ||
-            base_text_parse_i64(trimmed(base_slice_of(word.at + colon, word.size_bytes - colon)), &limit) != BASE_OK ||
-            limit < 0 || limit > INT32_MAX) {
+        if (!split_at_last_colon(word, &address_words, &limit_words) ||
+            port_address_from_text(trimmed(address_words), &address) != BASE_OK ||
+            base_text_parse_i64(trimmed(limit_words), &limit) != BASE_OK || limit < 0 || limit > INT32_MAX) {
             return complain(why, word,
                             "of max.connections.per.ip.overrides is not ADDRESS:COUNT, the address in numbers");
         }
