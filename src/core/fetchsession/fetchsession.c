@@ -192,12 +192,7 @@ int32_t fetchsession_open(struct fetchsessions *sessions, const struct fetchsess
                           bool uses_ids, bool is_follower, uint64_t now_ms)
 {
     if (sessions->config.slots_max == 0) { return FETCHSESSION_NONE; }
-    struct table table = {.uses_ids = uses_ids,
-                          .seed = sessions->hash_seed,
-                          .parts_free = TABLE_NONE,
-                          .topics_free = TABLE_NONE,
-                          .first = TABLE_NONE,
-                          .last = TABLE_NONE};
+    struct table table = fetchsession__table(uses_ids, sessions->hash_seed);
     struct table_need need = fetchsession__need(&table, items, count);
     bool has_room = make_room(sessions, is_follower, count, fetchsession__bytes_with(&table, need), now_ms) &&
                     sessions->slots.taken_count < sessions->slots.slots_max &&
@@ -390,8 +385,7 @@ bool fetchsession_judge(struct fetchsessions *sessions, struct fetchsession_list
 {
     struct session *session = session_at(sessions, list->session);
     if (session->epoch != list->epoch) { return false; }
-    for (uint32_t i = 0; i < list->count;
-         i++) { /* nobody has changed the table since: the slots are those of the list */
+    for (uint32_t i = 0; i < list->count; i++) { /* nobody has changed the table: the slots are those of the list */
         struct fetchsession_item *item = &list->items[i];
         struct table_part *part = &session->table.parts[item->slot];
         bool is_failed = item->error != 0;

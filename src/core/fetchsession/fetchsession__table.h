@@ -50,14 +50,24 @@ struct table {
     uint32_t names_max, names_used, names_live;
 };
 
-/* Room for so many more of each. Fails BASE_FULL: nothing has changed. `grown_out`: by how much the block has grown. */
-struct table_need {
+struct table_need { /* so many more of each */
     uint32_t parts, topics, name_bytes;
 };
+static inline struct table fetchsession__table(bool uses_ids,
+                                               uint64_t seed) /* that follows nothing, and has no block */
+{
+    return (struct table){.uses_ids = uses_ids,
+                          .seed = seed,
+                          .parts_free = TABLE_NONE,
+                          .topics_free = TABLE_NONE,
+                          .first = TABLE_NONE,
+                          .last = TABLE_NONE};
+}
 /* What `items` would add. */
 struct table_need fetchsession__need(const struct table *table, const struct fetchsession_item *items, uint32_t count);
 bool fetchsession__has_room(const struct table *table, struct table_need need);
 size_t fetchsession__bytes_with(const struct table *table, struct table_need need); /* of the block that holds it all */
+/* Fails BASE_FULL: nothing has changed. */
 MUST_USE
 enum base_rc fetchsession__reserve(struct table *table, struct base_pages *pages, struct table_need need);
 void fetchsession__free(struct table *table, struct base_pages *pages);

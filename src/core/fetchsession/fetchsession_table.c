@@ -214,16 +214,11 @@ enum base_rc fetchsession__reserve(struct table *table, struct base_pages *pages
 {
     if (fetchsession__has_room(table, need)) { return BASE_OK; }
     struct table_sizes sizes = sizes_with(table, need);
-    struct table to = {.uses_ids = table->uses_ids,
-                       .seed = table->seed,
-                       .block_bytes = fetchsession__bytes_with(table, need),
-                       .parts_max = sizes.parts,
-                       .topics_max = sizes.topics,
-                       .names_max = sizes.names,
-                       .parts_free = TABLE_NONE,
-                       .topics_free = TABLE_NONE,
-                       .first = TABLE_NONE,
-                       .last = TABLE_NONE};
+    struct table to = fetchsession__table(table->uses_ids, table->seed);
+    to.block_bytes = fetchsession__bytes_with(table, need);
+    to.parts_max = sizes.parts;
+    to.topics_max = sizes.topics;
+    to.names_max = sizes.names;
     to.block = base_pages_take(pages, BASE_CLIENTS, to.block_bytes);
     if (to.block == NULL) { return BASE_FULL; }
     struct base_arena arena;
@@ -235,7 +230,7 @@ enum base_rc fetchsession__reserve(struct table *table, struct base_pages *pages
     to.names = base_arena_take_bytes(&arena, to.names_max);
     CHECK(to.parts != NULL && to.topics != NULL && to.names != NULL); /* bytes_of counts what is taken here */
     CHECK(rc_parts == BASE_OK && rc_topics == BASE_OK);
-    for (uint32_t at = table->block == NULL ? TABLE_NONE : table->first; at != TABLE_NONE; at = table->parts[at].next) {
+    for (uint32_t at = table->first; at != TABLE_NONE; at = table->parts[at].next) {
         const struct table_part *part = &table->parts[at];
         const struct table_topic *topic = &table->topics[part->topic];
         struct fetchsession_item item = {.name = fetchsession__name(table, topic),
