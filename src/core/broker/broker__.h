@@ -595,8 +595,20 @@ void delete_records_answered(struct broker *broker, struct request *request, str
 void log_dirs_begin(struct broker *broker, struct request *request, struct port_out *out);
 void log_dirs_answered(struct broker *broker, struct request *request, struct port_out *out);
 struct kafka_describe_configs_request_describe_configs_resource;
+struct kafka_describe_configs_response_describe_configs_result;
 bool configs_is_asked_for(const struct kafka_describe_configs_request_describe_configs_resource *resource,
                           struct base_slice name);
+bool configs_is_node_id(struct base_slice name, int64_t *id_out);
+/* False: `text` says why not, and what besides its id may be named. */
+bool configs_is_this_node(const struct broker *broker, struct base_slice name, const char *others,
+                          struct base_text *text);
+/* A copy in the arena; false: no room. */
+bool configs_put_words(struct base_arena *arena, const struct base_text *text, struct kafka_text *words_out);
+/* BASE_FULL: no room for the words. */
+MUST_USE
+enum base_rc configs_refuse(struct request *request,
+                            struct kafka_describe_configs_response_describe_configs_result *result,
+                            const struct base_text *text);
 /* broker__levels.c. What of it BROKER_LOGGER is: one resource of DescribeConfigs (BASE_FULL: the arena is), and on shard 0 all of an
  * IncrementalAlterConfigs that the controller found no fault with. */
 struct kafka_describe_configs_response;

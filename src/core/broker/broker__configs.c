@@ -113,19 +113,42 @@ static enum base_rc describe_all_brokers(struct broker *broker, struct request *
     return BASE_OK;
 }
 
-static enum base_rc refuse(struct request *request, described_result *result, const char *before,
-                           struct base_slice name)
+bool configs_is_node_id(struct base_slice name, int64_t *id_out)
 {
-    char words[WORDS_MAX];
-    struct base_text text;
-    base_text_init(&text, words, sizeof words);
-    base_text_add(&text, before);
-    base_text_add_slice(&text, name);
-    uint8_t *at = base_arena_take_bytes(&request->arena, text.used_bytes + 1);
-    if (at == NULL) { return BASE_FULL; }
-    memcpy(at, words, text.used_bytes);
+    return base_text_parse_i64(name, id_out) == BASE_OK && *id_out <= INT32_MAX && *id_out >= INT32_MIN;
+}
+
+bool configs_is_this_node(const struct broker *broker, struct base_slice name, const char *others,
+                          struct base_text *text)
+{
+    int64_t id;
+    if (!configs_is_node_id(name, &id)) {
+        base_text_add(text, "Broker id must be an integer, but it is: ");
+    } else if (id == broker->config.node_id) {
+        return true;
+    } else {
+        base_text_add(text, "Unexpected broker id, expected ");
+        base_text_add_i64(text, broker->config.node_id);
+        base_text_add(text, others);
+        base_text_add(text, " but received ");
+    }
+    base_text_add_slice(text, name);
+    return false;
+}
+
+bool configs_put_words(struct base_arena *arena, const struct base_text *text, struct kafka_text *words_out)
+{
+    uint8_t *at = base_arena_take_bytes(arena, text->used_bytes + 1);
+    if (at == NULL) { return false; }
+    memcpy(at, base_text_slice(text).at, text->used_bytes);
+    *words_out = kafka_text_of(at, text->used_bytes);
+    return true;
+}
+
+enum base_rc configs_refuse(struct request *request, described_result *result, const struct base_text *text)
+{
+    if (!configs_put_words(&request->arena, text, &result->error_message)) { return BASE_FULL; }
     result->error_code = KAFKA_ERROR_INVALID_REQUEST;
-    result->error_message = kafka_text_of(at, text.used_bytes);
     return BASE_OK;
 }
 
@@ -133,19 +156,14 @@ static enum base_rc describe_broker(struct broker *broker, struct request *reque
                                     described_result *result)
 {
     struct base_slice name = kafka_text_slice(resource->resource_name);
-    int64_t id;
     if (name.size_bytes == 0) { return describe_all_brokers(broker, request, resource, result); }
-    if (base_text_parse_i64(name, &id) != BASE_OK || id > INT32_MAX || id < INT32_MIN) {
-        return refuse(request, result, "Broker id must be an integer, but it is: ", name);
-    }
-    if (id == broker->config.node_id) { return describe_node(broker, request, resource, result); }
-    char words[96];
+    char words[WORDS_MAX];
     struct base_text text;
     base_text_init(&text, words, sizeof words);
-    base_text_add(&text, "Unexpected broker id, expected ");
-    base_text_add_i64(&text, broker->config.node_id);
-    base_text_add(&text, " or empty string, but received ");
-    return refuse(request, result, words, name);
+    if (configs_is_this_node(broker, name, " or empty string,", &text)) {
+        return describe_node(broker, request, resource, result);
+    }
+    return configs_refuse(request, result, &text);
 }
 
 static enum base_rc describe(struct broker *broker, struct request *request,

@@ -52,39 +52,7 @@ static int level_of(struct base_slice word)
     return -1;
 }
 
-/* Puts a result's error; false: no room for its words. */
-static bool put_error(struct base_arena *arena, const struct base_text *text, struct kafka_text *words_out)
-{
-    uint8_t *at = base_arena_take_bytes(arena, text->used_bytes + 1);
-    if (at == NULL) { return false; }
-    memcpy(at, base_text_slice(text).at, text->used_bytes);
-    *words_out = kafka_text_of(at, text->used_bytes);
-    return true;
-}
-
-static bool is_id(struct base_slice name, int64_t *id_out)
-{
-    return base_text_parse_i64(name, id_out) == BASE_OK && *id_out <= INT32_MAX && *id_out >= INT32_MIN;
-}
-
 /* ---- DescribeConfigs -------------------------------------------------------------------------------------------------------- */
-
-/* Why nothing can be told of that node; an empty text: it is this one. */
-static void describe_trouble(const struct broker *broker, struct base_slice name, struct base_text *text)
-{
-    int64_t id;
-    if (name.size_bytes == 0) {
-        base_text_add(text, "Broker id must not be empty");
-    } else if (!is_id(name, &id)) {
-        base_text_add(text, "Broker id must be an integer, but it is: ");
-        base_text_add_slice(text, name);
-    } else if (id != broker->config.node_id) {
-        base_text_add(text, "Unexpected broker id, expected ");
-        base_text_add_i64(text, broker->config.node_id);
-        base_text_add(text, " but received ");
-        base_text_add_slice(text, name);
-    }
-}
 
 enum base_rc levels_describe(const struct broker *broker, struct request *request, int32_t resource_index,
                              struct kafka_describe_configs_response *answer)
@@ -95,10 +63,10 @@ enum base_rc levels_describe(const struct broker *broker, struct request *reques
     char words[WORDS_MAX];
     struct base_text text;
     base_text_init(&text, words, sizeof words);
-    describe_trouble(broker, kafka_text_slice(resource->resource_name), &text);
-    if (text.used_bytes > 0) {
-        result->error_code = KAFKA_ERROR_INVALID_REQUEST;
-        return put_error(&request->arena, &text, &result->error_message) ? BASE_OK : BASE_FULL;
+    struct base_slice name = kafka_text_slice(resource->resource_name);
+    if (name.size_bytes == 0) { base_text_add(&text, "Broker id must not be empty"); }
+    if (name.size_bytes == 0 || !configs_is_this_node(broker, name, "", &text)) {
+        return configs_refuse(request, result, &text);
     }
     result->error_code = KAFKA_ERROR_NONE;
     result->error_message = kafka_text_words(""); /* as Kafka has it */
@@ -164,7 +132,7 @@ static int16_t resource_error(const struct broker *broker, const changed_resourc
 {
     struct base_slice name = kafka_text_slice(resource->resource_name);
     int64_t id;
-    if (!is_id(name, &id)) {
+    if (!configs_is_node_id(name, &id)) {
         base_text_add(text, "Node id must be an integer, but it is: ");
         base_text_add_slice(text, name);
         return KAFKA_ERROR_INVALID_REQUEST;
@@ -257,7 +225,8 @@ void levels_alter(struct broker *broker, const struct kafka_incremental_alter_co
         result->error_code = resource_error(broker, resource, &text);
         if (result->error_code != KAFKA_ERROR_NONE) {
             if (text.used_bytes == 0) { continue; }
-            (void)put_error(arena, &text, &result->error_message); /* the code says enough where there is no room */
+            (void)configs_put_words(arena, &text,
+                                    &result->error_message); /* the code says enough where there is no room */
         } else if (!asked->validate_only) {
             apply(levels, resource);
         }
