@@ -222,14 +222,7 @@ static void a_start_with_the_clock_behind_makes_no_producer_idle(void **state)
     struct plog_ref ref = world_log(world, 0, "topic", 0);
     (void)world_append(world, ref, (struct batch_ask){.value_bytes = 5, .producer_id = 7, .timestamp = world->wall_ms});
     world_run(world);
-    world->wall_ms -= INT64_C(31536000000);
-    world_restart(world, CRASH_POWER); /* the journal is replayed */
-    world_run(world);
-    world_checkpoint(world);
-    world_run(world);
-    world->wall_ms += INT64_C(31536000000);
-    world_restart(world, CRASH_POWER);
-    world_run(world);
+    world_restart_behind(world);
     (void)world_log(world, 0, "topic", 0);
     world_alarm(world, 300001);
     assert_int_equal(world->plog->producers.taken_count, 1);

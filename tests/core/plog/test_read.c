@@ -670,14 +670,7 @@ static void a_start_with_the_clock_behind_makes_no_record_older(void **state)
         int64_t timestamp = world->wall_ms + ahead_ms[i];
         (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100, .timestamp = timestamp});
         world_run(world);
-        world->wall_ms -= INT64_C(31536000000);
-        world_restart(world, CRASH_POWER); /* the journal is replayed */
-        world_run(world);
-        world_checkpoint(world);
-        world_run(world);
-        world->wall_ms += INT64_C(31536000000);
-        world_restart(world, CRASH_POWER);
-        world_run(world);
+        world_restart_behind(world);
         ref = world_log(world, 0, "topic", 0);
         world_alarm(world, 300001);
         assert_int_equal(world_view(world, ref).offset_start, 0);
@@ -696,14 +689,7 @@ static void a_record_from_the_future_that_is_replayed_with_the_clock_behind_take
     (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100, .timestamp = world->wall_ms});
     (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100, .timestamp = world->wall_ms + 43200000});
     world_run(world);
-    world->wall_ms -= INT64_C(31536000000);
-    world_restart(world, CRASH_POWER); /* the journal is replayed */
-    world_run(world);
-    world_checkpoint(world);
-    world_run(world);
-    world->wall_ms += INT64_C(31536000000);
-    world_restart(world, CRASH_POWER);
-    world_run(world);
+    world_restart_behind(world);
     ref = world_log(world, 0, "topic", 0);
     world_alarm(world, 300001);
     assert_int_equal(world_view(world, ref).offset_start, 0);

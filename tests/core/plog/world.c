@@ -825,6 +825,18 @@ void world_restart(struct world *world, enum crash crash)
     world_start(world);
 }
 
+void world_restart_behind(struct world *world)
+{
+    world->wall_ms -= INT64_C(31536000000);
+    world_restart(world, CRASH_POWER); /* the journal is replayed */
+    world_run(world);
+    world_checkpoint(world);
+    world_run(world);
+    world->wall_ms += INT64_C(31536000000);
+    world_restart(world, CRASH_POWER);
+    world_run(world);
+}
+
 void world_stop(struct world *world)
 {
     world_run(world);

@@ -139,6 +139,8 @@ void world_free(struct world *world);
 void world_start(struct world *world); /* the machine, empty, or with what disk and journal hold */
 void world_crash(struct world *world, enum crash crash);
 void world_restart(struct world *world, enum crash crash);
+void world_restart_behind(
+    struct world *world);             /* replays its journal with the clock a year behind; then it is set right */
 void world_stop(struct world *world); /* checkpoint, clean stop, start again */
 
 /* One event; false: nothing is left to do. */
