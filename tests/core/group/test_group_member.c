@@ -8,6 +8,17 @@
 
 /* ---- assignments ------------------------------------------------------------------------------------------------------- */
 
+/* Who have joined, the first of them as the leader; neither has an assignment yet. */
+static void given_two(struct who who, const char *ids[2])
+{
+    open_desk();
+    for (int i = 0; i < 2; i++) {
+        uint32_t join;
+        ids[i] = id_of_new(who, &join);
+    }
+    pass_ms(1000);
+}
+
 static void everybody_gets_what_the_leader_assigned_and_a_forgotten_member_nothing(void **state)
 {
     (void)state;
@@ -69,11 +80,8 @@ static void from_version_5_on_a_sync_must_say_its_protocol(void **state)
 static void an_assignment_does_not_hide_that_somebody_left(void **state)
 {
     (void)state;
-    open_desk();
-    uint32_t joins[2];
     const char *ids[2];
-    for (int i = 0; i < 2; i++) { ids[i] = id_of_new((struct who){.group = "g"}, &joins[i]); }
-    pass_ms(1000);
+    given_two((struct who){.group = "g"}, ids);
     hold_log_of("g"); /* so that both are decided together */
     (void)leave(2, ids[1], NULL);
     uint32_t token = sync((struct who){.member = ids[0], .generation = 1}, NULL);
@@ -86,11 +94,8 @@ static void an_assignment_does_not_hide_that_somebody_left(void **state)
 static void whoever_waits_for_an_assignment_is_woken_by_a_new_round(void **state)
 {
     (void)state;
-    open_desk();
-    uint32_t joins[2];
     const char *ids[2];
-    for (int i = 0; i < 2; i++) { ids[i] = id_of_new((struct who){.group = "g"}, &joins[i]); }
-    pass_ms(1000);
+    given_two((struct who){.group = "g"}, ids);
     uint32_t waiting = sync((struct who){.member = ids[1], .generation = 1}, NULL);
     uint32_t newcomer;
     (void)id_of_new((struct who){.group = "g"}, &newcomer);
@@ -103,11 +108,8 @@ static void whoever_waits_for_an_assignment_is_woken_by_a_new_round(void **state
 static void a_leader_that_never_assigns_does_not_hold_the_group_for_ever(void **state)
 {
     (void)state;
-    open_desk();
-    uint32_t joins[2];
     const char *ids[2];
-    for (int i = 0; i < 2; i++) { ids[i] = id_of_new((struct who){.rebalance_ms = 20000}, &joins[i]); }
-    pass_ms(1000);
+    given_two((struct who){.rebalance_ms = 20000}, ids);
     uint32_t waiting = sync((struct who){.member = ids[1], .generation = 1}, NULL);
     for (int i = 0; i < 21; i++) { /* it heartbeats all the while */
         pass_ms(1000);
@@ -123,11 +125,8 @@ static void a_leader_that_never_assigns_does_not_hold_the_group_for_ever(void **
 static void a_heartbeat_while_the_disk_is_slow_does_not_save_a_leader_that_never_assigns(void **state)
 {
     (void)state;
-    open_desk();
-    uint32_t joins[2];
     const char *ids[2];
-    for (int i = 0; i < 2; i++) { ids[i] = id_of_new((struct who){.rebalance_ms = 5000}, &joins[i]); }
-    pass_ms(1000);
+    given_two((struct who){.rebalance_ms = 5000}, ids);
     uint32_t waiting = sync((struct who){.member = ids[1], .generation = 1}, NULL);
     hold_log_of("g"); /* the time is over, and nothing can be decided yet */
     pass_ms(5000);
@@ -141,11 +140,8 @@ static void a_heartbeat_while_the_disk_is_slow_does_not_save_a_leader_that_never
 static void whoever_never_asked_for_its_assignment_is_dropped_from_a_stable_group(void **state)
 {
     (void)state;
-    open_desk();
-    uint32_t joins[2];
     const char *ids[2];
-    for (int i = 0; i < 2; i++) { ids[i] = id_of_new((struct who){.rebalance_ms = 20000}, &joins[i]); }
-    pass_ms(1000);
+    given_two((struct who){.rebalance_ms = 20000}, ids);
     assert_string_equal(assigned(sync((struct who){.member = ids[0], .generation = 1}, NULL)), "");
     for (int i = 0; i < 21; i++) {
         pass_ms(1000);
