@@ -493,7 +493,7 @@ bool crowd__is_settled(const struct actor *actor, const struct crowd_member *mem
     return true;
 }
 
-/* True: it does what it should not, and is done for now. */
+/* True: it does what it should not, and nothing else in this step. */
 static bool misbehave(struct actor *actor, struct crowd_member *member, struct port_out *out)
 {
     if (!is_loading(actor) || !crowd__chance(actor, 40)) { return false; }
