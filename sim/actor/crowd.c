@@ -98,6 +98,14 @@ struct history_op crowd__op(const struct actor *actor, const struct crowd_member
     return op;
 }
 
+struct history_op crowd__topic_op(const struct actor *actor, const struct crowd_member *member, enum history_kind kind,
+                                  uint32_t topic)
+{
+    struct history_op op = crowd__op(actor, member, kind);
+    memcpy(op.topic, crowd__groups(actor)->topics[topic].name, sizeof crowd__groups(actor)->topics[topic].name);
+    return op;
+}
+
 /* What may have happened all the same. A coordinator that goes away says so of what it has written, too. */
 static bool is_indefinite(int32_t error)
 {

@@ -97,11 +97,15 @@ struct crowd {
 bool crowd__ask(struct actor *actor, struct crowd_member *member, int16_t api_key, int16_t version, const void *request,
                 struct history_op *ops, uint32_t op_count, uint64_t patience_ns);
 struct history_op crowd__op(const struct actor *actor, const struct crowd_member *member, enum history_kind kind);
+/* The same of one of the groups' topics. */
+struct history_op crowd__topic_op(const struct actor *actor, const struct crowd_member *member, enum history_kind kind,
+                                  uint32_t topic);
 /* Ends one; 0: it went well. */
 void crowd__end(struct actor *actor, uint32_t op, int32_t error);
 void crowd__cut(struct actor *actor, struct crowd_member *member, struct port_out *out);
 static inline uint32_t crowd__below(struct actor *actor, uint32_t bound) { return actor__below(actor, bound); }
 static inline bool crowd__chance(struct actor *actor, uint32_t of) { return actor__below(actor, of) == 0; }
+static inline bool crowd__is_loading(const struct actor *actor) { return actor->phase == PHASE_LOAD; }
 static inline struct actor_groups *crowd__groups(const struct actor *actor) { return &actor->spec->cast->groups; }
 static inline struct history_op *crowd__op_at(const struct actor *actor, uint32_t op)
 {

@@ -22,7 +22,6 @@ typedef struct kafka_offset_commit_request_offset_commit_request_partition commi
 typedef struct kafka_offset_fetch_response_offset_fetch_response_partitions fetched_line;
 
 static bool has(const struct crowd_member *member, enum crowd_manner manner) { return (member->manners & manner) != 0; }
-static bool is_loading(const struct actor *actor) { return actor->phase == PHASE_LOAD; }
 
 static struct kafka_text instance_of(const struct crowd_member *member)
 {
@@ -32,7 +31,7 @@ static struct kafka_text instance_of(const struct crowd_member *member)
 /* While it waits: some are hasty. */
 static uint64_t patience(struct actor *actor, const struct crowd_member *member, uint64_t patience_ns)
 {
-    bool is_short = has(member, MANNER_HASTY) && is_loading(actor) && crowd__chance(actor, 3);
+    bool is_short = has(member, MANNER_HASTY) && crowd__is_loading(actor) && crowd__chance(actor, 3);
     return is_short ? 1 + base_prng_below(&actor->prng, 800 * WORLD_MS) : patience_ns;
 }
 
@@ -173,8 +172,7 @@ bool crowd__commit(struct actor *actor, struct crowd_member *member)
         lines[count].partition_index = p;
         lines[count].committed_offset = offset;
         lines[count].committed_metadata = kafka_text_words(tags[count]);
-        struct history_op op = crowd__op(actor, member, HISTORY_COMMIT);
-        memcpy(op.topic, groups->topics[t].name, sizeof groups->topics[t].name);
+        struct history_op op = crowd__topic_op(actor, member, HISTORY_COMMIT, t);
         op.partition = p;
         op.at = offset;
         op.group->tag = groups->tags;
@@ -194,7 +192,7 @@ bool crowd__commit(struct actor *actor, struct crowd_member *member)
     request.generation_id_or_member_epoch = member->generation;
     request.member_id = kafka_text_words(member->id);
     if (version >= 7) { request.group_instance_id = instance_of(member); }
-    bool is_short = groups->has_short_lives && version <= 4 && is_loading(actor) && crowd__chance(actor, 2);
+    bool is_short = groups->has_short_lives && version <= 4 && crowd__is_loading(actor) && crowd__chance(actor, 2);
     if (is_short) { request.retention_time_ms = 200 + (int64_t)crowd__below(actor, 3000); }
     request.topics = &topic;
     request.topics_count = 1;
@@ -211,12 +209,11 @@ bool crowd__fetch(struct actor *actor, struct crowd_member *member, const char *
     int32_t count = (int32_t)base_min_i64(base_max_i64(groups->topics[topic].partition_count, 1), CROWD_OPS_MAX);
     for (int32_t p = 0; p < count; p++) {
         indexes[p] = p;
-        ops[p] = crowd__op(actor, member, HISTORY_COMMITTED);
+        ops[p] = crowd__topic_op(actor, member, HISTORY_COMMITTED, topic);
         ops[p].group->member[0] = 0;
         ops[p].group->instance[0] = 0;
         ops[p].group->generation = -1;
         (void)snprintf(ops[p].group->group, sizeof ops[p].group->group, "%s", group); /* as long */
-        memcpy(ops[p].topic, groups->topics[topic].name, sizeof groups->topics[topic].name);
         ops[p].partition = p;
     }
     int16_t version = (int16_t)(2 + crowd__below(actor, 8));
@@ -281,20 +278,21 @@ static void refused(struct actor *actor, struct crowd_member *member, int32_t er
     switch (error) {
     case KAFKA_ERROR_UNKNOWN_MEMBER_ID:
         /* A few go on for a while as if they had not heard it. */
-        if (member->job == JOB_CONSUMER && has(member, MANNER_SLEEPY) && is_loading(actor) && crowd__chance(actor, 2)) {
+        if (member->job == JOB_CONSUMER && has(member, MANNER_SLEEPY) && crowd__is_loading(actor) &&
+            crowd__chance(actor, 2)) {
             return;
         }
         be_nobody(member);
         return;
     case KAFKA_ERROR_ILLEGAL_GENERATION:
-        if (has(member, MANNER_SLEEPY) && is_loading(actor) && crowd__chance(actor, 3)) { return; }
+        if (has(member, MANNER_SLEEPY) && crowd__is_loading(actor) && crowd__chance(actor, 3)) { return; }
         memset(member->owned, 0, sizeof member->owned);
         begin_anew(member);
         return;
     case KAFKA_ERROR_REBALANCE_IN_PROGRESS: begin_anew(member); return;
     case KAFKA_ERROR_FENCED_INSTANCE_ID:
         be_nobody(member);
-        if (!is_loading(actor)) { member->state = STATE_DEAD; } /* the other one goes on */
+        if (!crowd__is_loading(actor)) { member->state = STATE_DEAD; } /* the other one goes on */
         member->next_ns = actor->now_ns + 500 * WORLD_MS + base_prng_below(&actor->prng, 2 * WORLD_S);
         return;
     case KAFKA_ERROR_INCONSISTENT_GROUP_PROTOCOL: be_nobody(member); return;
@@ -314,7 +312,7 @@ static void joined(struct actor *actor, struct crowd_member *member, uint32_t op
     if (answer->error_code == KAFKA_ERROR_MEMBER_ID_REQUIRED) {
         copy_text(member->id, sizeof member->id, answer->member_id);
         /* Some never come back with it. */
-        if (has(member, MANNER_MORTAL) && is_loading(actor) && crowd__chance(actor, 3)) { be_nobody(member); }
+        if (has(member, MANNER_MORTAL) && crowd__is_loading(actor) && crowd__chance(actor, 3)) { be_nobody(member); }
         return;
     }
     if (answer->error_code != KAFKA_ERROR_NONE) {
@@ -329,10 +327,10 @@ static void joined(struct actor *actor, struct crowd_member *member, uint32_t op
     member->leads = kafka_text_equal(answer->leader, answer->member_id) && answer->members_count > 0;
     crowd__take_seats(actor, member, answer);
     member->state = STATE_JOINED;
-    bool is_idle = member->leads && has(member, MANNER_IDLE) && is_loading(actor) && crowd__chance(actor, 2);
+    bool is_idle = member->leads && has(member, MANNER_IDLE) && crowd__is_loading(actor) && crowd__chance(actor, 2);
     member->back_ns = actor->now_ns + (is_idle ? IDLE_NS : 0);
     member->heartbeat_ns = actor->now_ns + (uint64_t)member->session_ms * WORLD_MS / 3;
-    if (has(member, MANNER_SLOW) && is_loading(actor)) {
+    if (has(member, MANNER_SLOW) && crowd__is_loading(actor)) {
         member->next_ns += base_prng_below(&actor->prng, (uint64_t)member->rebalance_ms * WORLD_MS);
     }
 }
@@ -460,7 +458,7 @@ void crowd__member_answer(struct actor *actor, struct crowd_member *member, cons
         crowd__end(actor, op, error);
         member->heartbeat_ns = actor->now_ns + (uint64_t)member->session_ms * WORLD_MS /
                                                    4; /* on a slow network, too, others get their turn */
-        if (error == 0 && !is_loading(actor) && member->state == STATE_IN) {
+        if (error == 0 && !crowd__is_loading(actor) && member->state == STATE_IN) {
             member->has_settled = true;
             if (member->owned_total == 0) { member->probes = 0; } /* it has nothing that it could commit */
         }
@@ -473,7 +471,7 @@ void crowd__member_answer(struct actor *actor, struct crowd_member *member, cons
         if (error == 0 && left->members_count == 1) { error = left->members[0].error_code; }
         crowd__end(actor, op, error);
         be_nobody(member);
-        if (is_loading(actor)) { member->next_ns += base_prng_below(&actor->prng, 2 * WORLD_S); }
+        if (crowd__is_loading(actor)) { member->next_ns += base_prng_below(&actor->prng, 2 * WORLD_S); }
         return;
     }
     default: return;
@@ -496,7 +494,7 @@ bool crowd__is_settled(const struct actor *actor, const struct crowd_member *mem
 /* True: it does what it should not, and nothing else in this step. */
 static bool misbehave(struct actor *actor, struct crowd_member *member, struct port_out *out)
 {
-    if (!is_loading(actor) || !crowd__chance(actor, 40)) { return false; }
+    if (!crowd__is_loading(actor) || !crowd__chance(actor, 40)) { return false; }
     if (has(member, MANNER_SLEEPY) && crowd__chance(actor, 3)) {
         uint64_t sleep_ns = (uint64_t)member->session_ms * WORLD_MS;
         member->back_ns = actor->now_ns + sleep_ns / 2 + base_prng_below(&actor->prng, 2 * sleep_ns);
@@ -518,7 +516,7 @@ static bool misbehave(struct actor *actor, struct crowd_member *member, struct p
 static bool wants_round(struct actor *actor, struct crowd_member *member)
 {
     const struct actor_groups *groups = crowd__groups(actor);
-    if (!is_loading(actor)) { return false; }
+    if (!crowd__is_loading(actor)) { return false; }
     for (uint32_t t = 0; t < groups->topic_count && member->leads; t++) {
         if (member->counts[t] != groups->topics[t].partition_count) { return true; }
     }
@@ -541,17 +539,17 @@ static void be_in(struct actor *actor, struct crowd_member *member, struct port_
         }
         return;
     }
-    bool wants_commit = member->probes > 0 || (is_loading(actor) && actor->now_ns >= member->commit_ns);
+    bool wants_commit = member->probes > 0 || (crowd__is_loading(actor) && actor->now_ns >= member->commit_ns);
     if (wants_commit && member->owned_total > 0) {
         member->commit_ns = actor->now_ns + 50 * WORLD_MS + base_prng_below(&actor->prng, 500 * WORLD_MS);
         if (crowd__commit(actor, member)) { return; }
     }
-    if (is_loading(actor) && crowd__chance(actor, 8)) {
+    if (crowd__is_loading(actor) && crowd__chance(actor, 8)) {
         uint32_t topic = crowd__below(actor, crowd__groups(actor)->topic_count);
         if (crowd__fetch(actor, member, member->group, topic)) { return; }
     }
     uint64_t next = member->heartbeat_ns;
-    if (is_loading(actor)) {
+    if (crowd__is_loading(actor)) {
         next = base_min_u64(next, base_max_u64(member->commit_ns, actor->now_ns + 20 * WORLD_MS));
     }
     if (member->probes > 0) { next = base_min_u64(next, actor->now_ns + 20 * WORLD_MS); }

@@ -25,20 +25,10 @@
 
 #define PATIENCE_NS (10 * WORLD_S)
 
-static bool is_loading(const struct actor *actor) { return actor->phase == PHASE_LOAD; }
-
 static struct history_op call_op(const struct actor *actor, const struct crowd_member *member, int16_t api_key)
 {
     struct history_op op = crowd__op(actor, member, HISTORY_CALL);
     op.count = api_key;
-    return op;
-}
-
-static struct history_op topic_op(const struct actor *actor, const struct crowd_member *member, enum history_kind kind,
-                                  uint32_t topic)
-{
-    struct history_op op = crowd__op(actor, member, kind);
-    memcpy(op.topic, crowd__groups(actor)->topics[topic].name, sizeof crowd__groups(actor)->topics[topic].name);
     return op;
 }
 
@@ -64,7 +54,7 @@ static bool ask_create(struct actor *actor, struct crowd_member *member, uint32_
     request.topics = &wanted;
     request.topics_count = 1;
     request.timeout_ms = 8000;
-    struct history_op op = topic_op(actor, member, HISTORY_CREATE, t);
+    struct history_op op = crowd__topic_op(actor, member, HISTORY_CREATE, t);
     op.count = wanted.num_partitions;
     return crowd__ask(actor, member, KAFKA_API_CREATE_TOPICS, 7, &request, &op, 1, PATIENCE_NS);
 }
@@ -79,7 +69,7 @@ static bool ask_delete(struct actor *actor, struct crowd_member *member, uint32_
     request.topics = &wanted;
     request.topics_count = 1;
     request.timeout_ms = 8000;
-    struct history_op op = topic_op(actor, member, HISTORY_DELETE, t);
+    struct history_op op = crowd__topic_op(actor, member, HISTORY_DELETE, t);
     return crowd__ask(actor, member, KAFKA_API_DELETE_TOPICS, 6, &request, &op, 1, PATIENCE_NS);
 }
 
@@ -97,7 +87,7 @@ static bool ask_grow(struct actor *actor, struct crowd_member *member, uint32_t 
     request.topics = &wanted;
     request.topics_count = 1;
     request.timeout_ms = 8000;
-    struct history_op op = topic_op(actor, member, HISTORY_GROW, t);
+    struct history_op op = crowd__topic_op(actor, member, HISTORY_GROW, t);
     op.count = wanted.count;
     return crowd__ask(actor, member, KAFKA_API_CREATE_PARTITIONS, (int16_t)crowd__below(actor, 4), &request, &op, 1,
                       PATIENCE_NS);
@@ -114,8 +104,8 @@ static bool ask_topic(struct actor *actor, struct crowd_member *member, uint32_t
     request.topics = &wanted;
     request.topics_count = 1;
     request.allow_auto_topic_creation = false;
-    struct history_op op = call_op(actor, member, KAFKA_API_METADATA);
-    memcpy(op.topic, crowd__groups(actor)->topics[t].name, sizeof crowd__groups(actor)->topics[t].name);
+    struct history_op op = crowd__topic_op(actor, member, HISTORY_CALL, t);
+    op.count = KAFKA_API_METADATA;
     return crowd__ask(actor, member, KAFKA_API_METADATA, 12, &request, &op, 1, PATIENCE_NS);
 }
 
@@ -147,9 +137,8 @@ static bool ask_uncommit(struct actor *actor, struct crowd_member *member)
 {
     struct actor_groups *groups = crowd__groups(actor);
     uint32_t t = crowd__below(actor, groups->topic_count);
-    struct history_op op = crowd__op(actor, member, HISTORY_UNCOMMIT);
+    struct history_op op = crowd__topic_op(actor, member, HISTORY_UNCOMMIT, t);
     draw_group(actor, op.group->group);
-    memcpy(op.topic, groups->topics[t].name, sizeof groups->topics[t].name);
     op.partition = (int32_t)crowd__below(actor, 3);
     struct kafka_offset_delete_request_offset_delete_request_partition line;
     kafka_offset_delete_request_offset_delete_request_partition_init(&line);
@@ -264,26 +253,22 @@ static void operate(struct actor *actor, struct crowd_member *member)
         (void)ask_list(actor, member); /* else later */
         return;
     }
-    if (is_loading(actor) && do_something(actor, member)) { return; }
+    if (crowd__is_loading(actor) && do_something(actor, member)) { return; }
     member->next_ns = actor->now_ns + 50 * WORLD_MS;
 }
 
 /* It assigns partitions by itself, and commits for its group, which has no members; now and then for one that has. */
 static void commit_alone(struct actor *actor, struct crowd_member *member)
 {
-    bool wants = is_loading(actor) || member->probes > 0;
-    char own[16];
-    memcpy(own, member->group, sizeof own);
-    bool is_strange = is_loading(actor) && crowd__chance(actor, 10);
-    if (is_strange) { own[0] = 'g'; }
-    char kept[16];
-    memcpy(kept, member->group, sizeof kept);
-    memcpy(member->group, own, sizeof own);
+    bool wants = crowd__is_loading(actor) || member->probes > 0;
+    char own = member->group[0];
+    bool is_strange = crowd__is_loading(actor) && crowd__chance(actor, 10);
+    if (is_strange) { member->group[0] = 'g'; }
     bool is_done = wants && (member->probes == 0 && crowd__chance(actor, 3)
                                  ? crowd__fetch(actor, member, member->group,
                                                 crowd__below(actor, crowd__groups(actor)->topic_count))
                                  : crowd__commit(actor, member));
-    memcpy(member->group, kept, sizeof kept);
+    member->group[0] = own;
     if (!is_done) { member->next_ns = actor->now_ns + 50 * WORLD_MS; }
 }
 
@@ -364,7 +349,7 @@ static bool sync_rudely(struct actor *actor, struct crowd_member *member)
 void crowd__annoy(struct actor *actor, struct crowd_member *member)
 {
     if (member->question_count > 0 || actor->now_ns < member->next_ns) { return; }
-    if (!is_loading(actor)) {
+    if (!crowd__is_loading(actor)) {
         member->next_ns = UINT64_MAX;
         return;
     }
@@ -470,7 +455,9 @@ void crowd__operator_answer(struct actor *actor, struct crowd_member *member, co
         crowd__end(actor, op, error);
     }
     uint64_t pause_ns = actor->spec->pause_max_ns;
-    if (is_loading(actor)) { member->next_ns = actor->now_ns + WORLD_MS + base_prng_below(&actor->prng, 2 * pause_ns); }
+    if (crowd__is_loading(actor)) {
+        member->next_ns = actor->now_ns + WORLD_MS + base_prng_below(&actor->prng, 2 * pause_ns);
+    }
     if (actor->crowd->is_looking && question->api_key == KAFKA_API_OFFSET_FETCH) {
         bool is_told = true;
         for (uint32_t i = 0; i < question->op_count; i++) {
