@@ -156,13 +156,15 @@ static struct actor_view view_actor(const struct run *run, uint32_t at)
     return view;
 }
 
-static void tell_actors(struct run *run, enum actor_message what)
+static void tell_actors_of(struct run *run, enum actor_message what, uint32_t topic, int32_t partition)
 {
     for (uint32_t i = 0; i < run->actor_count; i++) {
-        struct port_message message = {.kind = what};
+        struct port_message message = {.kind = what, .words = {topic, (uint64_t)partition}};
         world_post(run->world, run->actor_nodes[i], 0, &message);
     }
 }
+
+static void tell_actors(struct run *run, enum actor_message what) { tell_actors_of(run, what, 0, 0); }
 
 static void note(struct run *run, const char *what)
 {
@@ -326,14 +328,6 @@ static bool drain(struct run *run)
     return true;
 }
 
-static void tell_all(struct run *run, enum actor_message what, uint32_t topic, int32_t partition)
-{
-    for (uint32_t i = 0; i < run->actor_count; i++) {
-        struct port_message message = {.kind = what, .words = {topic, (uint64_t)partition}};
-        world_post(run->world, run->actor_nodes[i], 0, &message);
-    }
-}
-
 /* A partition that somebody waits at. */
 static bool pick_watched(struct run *run, bool is_stable, uint32_t *topic_out, int32_t *partition_out)
 {
@@ -355,7 +349,7 @@ static bool knock(struct run *run)
     int32_t partition;
     for (int i = 0; i < KNOCKS && pick_watched(run, true, &topic, &partition); i++) {
         for (int k = 0; k < 2; k++) {
-            tell_all(run, ACTOR_KNOCK, topic, partition);
+            tell_actors_of(run, ACTOR_KNOCK, topic, partition);
             (void)world_run(run->world, world_now(run->world) + base_prng_below(&run->prng, run->turn_ns + 1));
         }
         if (!run_until(run, nothing_is_outstanding, PROBE_MAX_NS)) {
@@ -365,7 +359,7 @@ static bool knock(struct run *run)
         (void)world_run(run->world, world_now(run->world) + KNOCK_PAUSE_NS); /* is_broken looks */
     }
     if (!pick_watched(run, false, &topic, &partition)) { return !is_broken(run); }
-    tell_all(run, ACTOR_REMOVE, topic, partition);
+    tell_actors_of(run, ACTOR_REMOVE, topic, partition);
     if (!run_until(run, nothing_is_outstanding, PROBE_MAX_NS)) {
         run__fail(run, "I21", "a deletion after the faults does not end");
         return false;
