@@ -51,6 +51,12 @@ void run__groups_draw(struct run *run)
     }
 }
 
+/* As long as a round of joining may take, and as much again to spare. */
+static uint64_t round_ms(const struct run_shape *shape)
+{
+    return 2 * (uint64_t)(shape->group_session_ms + shape->group_rebalance_ms) + (uint64_t)shape->group_delay_ms;
+}
+
 static bool is_crowded(const struct run *run) { return run->shape.crowd_members * run->shape.crowds > 30; }
 
 void run__groups_configure(struct run *run, const struct world_knobs *knobs)
@@ -70,10 +76,8 @@ void run__groups_configure(struct run *run, const struct world_knobs *knobs)
     config->coordinator_grown_bytes = (uint64_t)shape->group_grown_kb << 10;
     if (is_crowded(run)) { config->connections_max = 320; }
     run->groups = check_groups_create(&run->report, &run->history);
-    uint64_t round_ms =
-        2 * (uint64_t)(shape->group_session_ms + shape->group_rebalance_ms) + (uint64_t)shape->group_delay_ms;
     check_groups_rules(run->groups, shape->offsets_minutes * 60000,
-                       round_ms * WORLD_MS + 3 * run->slow_max_ns + 10 * WORLD_S);
+                       round_ms(shape) * WORLD_MS + 3 * run->slow_max_ns + 10 * WORLD_S);
     run->result->branches[RUN_GROUPS] = 1;
 }
 
@@ -213,9 +217,7 @@ void run__groups_calm(struct run *run)
 
 uint64_t run__groups_empty_ns(const struct run *run)
 {
-    uint64_t ms = 2 * (uint64_t)(run->shape.group_session_ms + run->shape.group_rebalance_ms);
-    return (ms + (uint64_t)run->shape.group_delay_ms + 2 * (uint64_t)run->shape.group_sweep_ms) * WORLD_MS +
-           10 * WORLD_S;
+    return (round_ms(&run->shape) + 2 * (uint64_t)run->shape.group_sweep_ms) * WORLD_MS + 10 * WORLD_S;
 }
 
 static bool is_left(const struct groups *groups)
