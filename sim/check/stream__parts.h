@@ -202,6 +202,7 @@ struct check_stream {
 
 /* Room for one more item. */
 void *stream__grow(void *at, uint32_t count, uint32_t *room, size_t item_bytes);
+struct stream_log *stream__find_log(const struct check_stream *stream, struct base_part id); /* NULL: there is none */
 struct stream_log *stream__log(struct check_stream *stream, struct base_part id); /* made when there is none */
 
 /* A write to one of its segments, past what the journal's rows name and below `end`, has not been synced. */

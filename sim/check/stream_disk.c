@@ -45,11 +45,18 @@ void *stream__grow(void *at, uint32_t count, uint32_t *room, size_t item_bytes)
     return grown;
 }
 
-struct stream_log *stream__log(struct check_stream *stream, struct base_part id)
+struct stream_log *stream__find_log(const struct check_stream *stream, struct base_part id)
 {
     for (uint32_t i = 0; i < stream->log_count; i++) {
         if (base_part_equal(stream->logs[i].id, id)) { return &stream->logs[i]; }
     }
+    return NULL;
+}
+
+struct stream_log *stream__log(struct check_stream *stream, struct base_part id)
+{
+    struct stream_log *found = stream__find_log(stream, id);
+    if (found != NULL) { return found; }
     stream->logs = stream__grow(stream->logs, stream->log_count, &stream->log_room, sizeof *stream->logs);
     struct stream_log *log = &stream->logs[stream->log_count++];
     *log = (struct stream_log){.id = id};

@@ -11,17 +11,9 @@
 
 #define TOO_SOON_NS UINT64_C(1000000) /* shards read the clock one after another */
 
-static const struct stream_log *find_log(const struct check_stream *stream, struct base_part id)
-{
-    for (uint32_t i = 0; i < stream->log_count; i++) {
-        if (base_part_equal(stream->logs[i].id, id)) { return &stream->logs[i]; }
-    }
-    return NULL;
-}
-
 static struct stream_wanted want(const struct check_stream *stream, struct base_part id, int64_t offset)
 {
-    const struct stream_log *log = find_log(stream, id);
+    const struct stream_log *log = stream__find_log(stream, id);
     bool is_known = log != NULL && log->is_seen;
     return (struct stream_wanted){.id = id,
                                   .offset = offset,
@@ -75,7 +67,7 @@ void stream__fetch_asked(struct check_stream *stream, struct base_slice body, st
  * all we know. */
 static uint64_t there_since(const struct check_stream *stream, const struct stream_wanted *wanted, uint64_t asked_ns)
 {
-    const struct stream_log *log = find_log(stream, wanted->id);
+    const struct stream_log *log = stream__find_log(stream, wanted->id);
     if (log == NULL) { return UINT64_MAX; }
     /* One that is missing when a fetch begins ends nothing before its time. */
     if (log->may_go) { return log->gone_ns > asked_ns ? log->gone_ns : UINT64_MAX; }
@@ -132,7 +124,7 @@ static const struct stream_wanted *find_wanted(const struct stream_question *que
 static void judge_part(struct check_stream *stream, const struct stream_wanted *wanted,
                        const struct kafka_fetch_response_partition_data *part)
 {
-    const struct stream_log *log = find_log(stream, wanted->id);
+    const struct stream_log *log = stream__find_log(stream, wanted->id);
     if (log == NULL || !log->is_seen || log->may_go || log->is_hurt) { return; }
     if (part->error_code == KAFKA_ERROR_OFFSET_OUT_OF_RANGE) {
         /* The start may move between the look and the answer, and be named before it is seen. */

@@ -189,19 +189,11 @@ static int64_t watermark_before(const struct stream_log *log, uint64_t at_ns)
     return -1;
 }
 
-static const struct stream_log *log_of(const struct check_stream *stream, struct base_part id)
-{
-    for (uint32_t i = 0; i < stream->log_count; i++) {
-        if (base_part_equal(stream->logs[i].id, id)) { return &stream->logs[i]; }
-    }
-    return NULL;
-}
-
 /* What was already so when the fetch came must have been seen by it. */
 static void judge_left_out(struct check_stream *stream, const struct stream_session *session,
                            const struct stream_fetch *fetch, const struct stream_followed *followed)
 {
-    const struct stream_log *log = log_of(stream, followed->id);
+    const struct stream_log *log = stream__find_log(stream, followed->id);
     if (followed->error != 0) {
         check_breach(stream->report, "I23",
                      "fetch session %" PRId32 " leaves out partition %" PRId32
