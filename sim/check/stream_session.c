@@ -99,11 +99,9 @@ struct stream_fetch *stream__session_asked(struct check_stream *stream, const st
 {
     bool is_full = request->session_epoch == EPOCH_FULL || request->session_epoch == EPOCH_FINAL;
     struct stream_session *session = find_session(stream, request->session_id);
-    if (version < BY_ID_FIRST || (is_full && session != NULL)) {
-        if (session != NULL) { session->is_used = false; } /* over, or the broker will say that it is none by name */
-    } else if (session != NULL) {
-        if (session->asked_count > 0) { session->is_used = false; }
-    }
+    /* It is over, or the broker will say that it is none by name, or two go on with it at once. */
+    bool is_lost = session != NULL && (is_full || version < BY_ID_FIRST || session->asked_count > 0);
+    if (is_lost) { session->is_used = false; }
     if (version < BY_ID_FIRST || request->session_epoch == EPOCH_FINAL) { return NULL; }
     struct stream_fetch *fetch = calloc(1, sizeof *fetch);
     CHECK(fetch != NULL);
