@@ -58,34 +58,29 @@ void *groups__grow(void *at, uint32_t count, uint32_t *room, size_t item_bytes)
     return grown;
 }
 
-static bool is_text(const char *text, struct base_slice slice)
-{
-    return strncmp(text, (const char *)slice.at, slice.size_bytes) == 0 && text[slice.size_bytes] == 0;
-}
-
-static void put_text(char *to, size_t size_bytes, struct base_slice from)
+void groups__put_text(char *to, size_t size_bytes, struct base_slice from)
 {
     size_t bytes = base_min_size(size_bytes - 1, from.size_bytes);
-    memcpy(to, from.at, bytes);
+    if (bytes > 0) { memcpy(to, from.at, bytes); }
     to[bytes] = 0;
 }
 
 uint32_t groups__group(struct check_groups *groups, struct base_slice id)
 {
     for (uint32_t i = 0; i < groups->group_count; i++) {
-        if (is_text(groups->groups[i].id, id)) { return i; }
+        if (groups__is_text(groups->groups[i].id, id)) { return i; }
     }
     groups->groups = groups__grow(groups->groups, groups->group_count, &groups->group_room, sizeof *groups->groups);
     struct known_group *group = &groups->groups[groups->group_count];
     *group = (struct known_group){.leader = {.generation = -1}, .carried_generation = -1};
-    put_text(group->id, sizeof group->id, id);
+    groups__put_text(group->id, sizeof group->id, id);
     return groups->group_count++;
 }
 
 uint32_t groups__find_member(const struct known_group *group, struct base_slice id)
 {
     for (uint32_t i = group->member_count; i-- > 0;) { /* the young ones are asked for most */
-        if (is_text(group->members[i].id, id)) { return i; }
+        if (groups__is_text(group->members[i].id, id)) { return i; }
     }
     return GROUPS_NONE;
 }
@@ -97,7 +92,7 @@ uint32_t groups__member(struct known_group *group, struct base_slice id)
     group->members = groups__grow(group->members, group->member_count, &group->member_room, sizeof *group->members);
     struct known_member *member = &group->members[group->member_count];
     *member = (struct known_member){.owned_generation = -1, .synced_generation = -1};
-    put_text(member->id, sizeof member->id, id);
+    groups__put_text(member->id, sizeof member->id, id);
     return group->member_count++;
 }
 
@@ -295,7 +290,7 @@ static void note_commit(struct check_groups *groups, uint32_t number, const stru
     groups->commits[tag].op = number;
 }
 
-static struct known_commit *commit_of(struct check_groups *groups, int64_t tag)
+struct known_commit *groups__commit(const struct check_groups *groups, int64_t tag)
 {
     if (tag < 0 || tag >= (int64_t)groups->commit_room || groups->commits[tag].op == GROUPS_NONE) { return NULL; }
     return &groups->commits[tag];
@@ -335,13 +330,13 @@ static void acknowledged(struct check_groups *groups, struct known_group *group,
     if (!groups->has_state) { return; }
     for (uint32_t i = 0; i < groups->offset_count; i++) {
         const struct known_offset *offset = &groups->offsets[i];
-        const struct known_commit *by = offset->is_in ? commit_of(groups, offset->tag) : NULL;
+        const struct known_commit *by = offset->is_in ? groups__commit(groups, offset->tag) : NULL;
         bool is_here = by != NULL && &groups->groups[offset->group] == group &&
                        is_of_same_place(&groups->history->ops[by->op], op);
         /* It, or one that was committed while it was under way. */
         if (is_here && (offset->tag == op->group->tag || offset->changed_ns >= op->invoke_ns)) { return; }
     }
-    const struct known_commit *commit = commit_of(groups, op->group->tag);
+    const struct known_commit *commit = groups__commit(groups, op->group->tag);
     if (commit != NULL && commit->is_applied) { return; } /* and gone since: that was judged then */
     bool may_be_gone = may_have_happened(groups, HISTORY_DELETE, op, op->invoke_ns) ||
                        may_have_happened(groups, HISTORY_DISBAND, op, op->invoke_ns) ||
@@ -355,7 +350,7 @@ static void acknowledged(struct check_groups *groups, struct known_group *group,
 /* What OffsetFetch says, against what is committed. */
 static void judge_fetched(struct check_groups *groups, struct known_group *group, const struct history_op *op)
 {
-    const struct known_commit *commit = commit_of(groups, op->group->tag);
+    const struct known_commit *commit = groups__commit(groups, op->group->tag);
     if (op->offset >= 0) {
         const struct history_op *by = commit == NULL ? NULL : &groups->history->ops[commit->op];
         if (by == NULL || !is_of_same_place(by, op) || by->at != op->offset) {
@@ -378,7 +373,7 @@ static void judge_fetched(struct check_groups *groups, struct known_group *group
     if (!groups->has_state) { return; }
     for (uint32_t i = 0; i < groups->offset_count; i++) {
         const struct known_offset *offset = &groups->offsets[i];
-        const struct known_commit *by = offset->is_in ? commit_of(groups, offset->tag) : NULL;
+        const struct known_commit *by = offset->is_in ? groups__commit(groups, offset->tag) : NULL;
         bool is_here = by != NULL && &groups->groups[offset->group] == group && offset->changed_ns < op->invoke_ns &&
                        is_of_same_place(&groups->history->ops[by->op], op);
         if (!is_here || may_have_happened(groups, HISTORY_DELETE, op, groups->history->ops[by->op].invoke_ns)) {
@@ -395,7 +390,7 @@ static void judge_deleted(struct check_groups *groups, const struct known_group 
 {
     for (uint32_t i = 0; i < groups->offset_count && groups->has_state; i++) {
         const struct known_offset *offset = &groups->offsets[i];
-        const struct known_commit *by = offset->is_in ? commit_of(groups, offset->tag) : NULL;
+        const struct known_commit *by = offset->is_in ? groups__commit(groups, offset->tag) : NULL;
         if (by == NULL || &groups->groups[offset->group] != group || offset->changed_ns >= op->invoke_ns) { continue; }
         bool is_of_it = op->kind == HISTORY_DISBAND || is_of_same_place(&groups->history->ops[by->op], op);
         /* Of a topic's name before it was deleted: nobody sees it, and it goes by and by. */

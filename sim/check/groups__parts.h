@@ -136,9 +136,15 @@ struct check_groups {
 };
 
 void *groups__grow(void *at, uint32_t count, uint32_t *room, size_t item_bytes);
-uint32_t groups__group(struct check_groups *groups, struct base_slice id); /* found, or made */
-uint32_t groups__member(struct known_group *group, struct base_slice id);  /* the same */
+static inline bool groups__is_text(const char *text, struct base_slice slice)
+{
+    return base_slice_equal(base_slice_text(text), slice);
+}
+void groups__put_text(char *to, size_t size_bytes, struct base_slice from); /* as much as fits */
+uint32_t groups__group(struct check_groups *groups, struct base_slice id);  /* found, or made */
+uint32_t groups__member(struct known_group *group, struct base_slice id);   /* the same */
 uint32_t groups__find_member(const struct known_group *group, struct base_slice id);
+struct known_commit *groups__commit(const struct check_groups *groups, int64_t tag); /* NULL: nobody asked for it */
 /* The name ends: another of that name begins anew. */
 void groups__end_life(struct known_group *group, uint64_t now_ns);
 static inline void groups__hit(struct check_groups *groups, enum check_groups_hit hit) { groups->hits[hit] += 1; }

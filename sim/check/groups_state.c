@@ -45,25 +45,13 @@ static void set_hint(struct slots *slots, uint32_t slot, uint32_t value)
     slots->at[slot] = value + 1;
 }
 
-static bool is_text(const char *text, struct base_slice slice)
-{
-    return strncmp(text, (const char *)slice.at, slice.size_bytes) == 0 && text[slice.size_bytes] == 0;
-}
-
 static uint32_t group_of(struct check_groups *groups, uint32_t slot, struct base_slice id)
 {
     uint32_t at = hint(&groups->group_slots[groups->shard], slot);
-    if (at > 0 && is_text(groups->groups[at - 1].id, id)) { return at - 1; }
+    if (at > 0 && groups__is_text(groups->groups[at - 1].id, id)) { return at - 1; }
     at = groups__group(groups, id);
     if (slot != GROUPS_NONE) { set_hint(&groups->group_slots[groups->shard], slot, at); }
     return at;
-}
-
-static void keep_text(char *to, size_t size_bytes, struct base_slice from)
-{
-    size_t bytes = from.at == NULL ? 0 : base_min_size(size_bytes - 1, from.size_bytes);
-    if (bytes > 0) { memcpy(to, from.at, bytes); }
-    to[bytes] = 0;
 }
 
 /* ---- a look ---------------------------------------------------------------------------------------------------------- */
@@ -116,14 +104,14 @@ void check_groups_group(struct check_groups *groups, uint32_t slot, const struct
     if (!groups->is_changed) { return; }
     group->has_type_now = look->protocol_type.at != NULL;
     group->is_consumer_now = base_slice_equal(look->protocol_type, base_slice_text("consumer"));
-    keep_text(group->leads_now, sizeof group->leads_now, look->leader);
+    groups__put_text(group->leads_now, sizeof group->leads_now, look->leader);
 }
 
 void check_groups_member(struct check_groups *groups, uint32_t slot, const struct check_group_member *look)
 {
     struct known_group *group = &groups->groups[group_of(groups, GROUPS_NONE, look->group_id)];
     uint32_t at = hint(&groups->member_slots[groups->shard], slot);
-    bool is_it = at > 0 && at - 1 < group->member_count && is_text(group->members[at - 1].id, look->id);
+    bool is_it = at > 0 && at - 1 < group->member_count && groups__is_text(group->members[at - 1].id, look->id);
     if (!is_it) {
         at = groups__member(group, look->id) + 1;
         set_hint(&groups->member_slots[groups->shard], slot, at - 1);
@@ -131,7 +119,7 @@ void check_groups_member(struct check_groups *groups, uint32_t slot, const struc
     struct known_member *member = &group->members[at - 1];
     member->seen = groups->look;
     member->is_new = !member->is_in;
-    keep_text(member->instance, sizeof member->instance, look->instance);
+    groups__put_text(member->instance, sizeof member->instance, look->instance);
     if (member->session_ms == 0 || member->is_new) {
         member->session_ms = look->session_ms;
         member->rebalance_ms = look->rebalance_ms;
@@ -185,13 +173,14 @@ void check_groups_offset(struct check_groups *groups, uint32_t slot, const struc
 
 static const struct history_op *op_of(const struct check_groups *groups, int64_t tag)
 {
-    if (tag < 0 || tag >= (int64_t)groups->commit_room || groups->commits[tag].op == GROUPS_NONE) { return NULL; }
-    return &groups->history->ops[groups->commits[tag].op];
+    const struct known_commit *commit = groups__commit(groups, tag);
+    return commit == NULL ? NULL : &groups->history->ops[commit->op];
 }
 
 static void supersede(struct check_groups *groups, int64_t tag)
 {
-    if (op_of(groups, tag) != NULL) { groups->commits[tag].superseded_ns = groups->now_ns; }
+    struct known_commit *commit = groups__commit(groups, tag);
+    if (commit != NULL) { commit->superseded_ns = groups->now_ns; }
 }
 
 /* A commit is taken of a member of the generation that is committed, or of anybody when nobody is in. Who has joined and waits for
