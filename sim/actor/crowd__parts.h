@@ -117,6 +117,7 @@ void crowd__member_act(struct actor *actor, struct crowd_member *member, struct 
 void crowd__member_answer(struct actor *actor, struct crowd_member *member, const struct crowd_question *question,
                           const void *answer);
 bool crowd__commit(struct actor *actor, struct crowd_member *member);
+int32_t crowd__left_error(const void *leave_response); /* of the whole, or else of the one that it named */
 bool crowd__fetch(struct actor *actor, struct crowd_member *member, const char *group, uint32_t topic);
 bool crowd__heartbeat(struct actor *actor, struct crowd_member *member);
 bool crowd__is_settled(const struct actor *actor, const struct crowd_member *member);

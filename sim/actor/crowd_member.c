@@ -376,12 +376,8 @@ static int32_t first_error(const struct kafka_offset_commit_response *answer, in
 static void take_fetched(struct actor *actor, uint32_t op, int32_t error, int64_t offset, struct kafka_text metadata)
 {
     struct history_op *asked = crowd__op_at(actor, op);
-    char words[32];
-    copy_text(words, sizeof words, metadata);
-    int64_t tag = -1;
-    bool has_tag = strncmp(words, "tag=", 4) == 0 && base_text_parse_i64(base_slice_text(words + 4), &tag) == BASE_OK;
     asked->offset = offset;
-    asked->group->tag = has_tag ? tag : -1;
+    asked->group->tag = check_commit_tag(kafka_text_slice(metadata));
     crowd__end(actor, op, error);
 }
 
@@ -420,6 +416,13 @@ static int32_t fetched(struct actor *actor, const struct crowd_question *questio
         }
     }
     return error;
+}
+
+int32_t crowd__left_error(const void *leave_response)
+{
+    const struct kafka_leave_group_response *left = leave_response;
+    bool is_of_one = left->error_code == 0 && left->members_count == 1;
+    return is_of_one ? left->members[0].error_code : left->error_code;
 }
 
 bool crowd__common_answer(struct actor *actor, struct crowd_member *member, const struct crowd_question *question,
@@ -465,15 +468,11 @@ void crowd__member_answer(struct actor *actor, struct crowd_member *member, cons
         refused(actor, member, error);
         return;
     }
-    case KAFKA_API_LEAVE_GROUP: {
-        const struct kafka_leave_group_response *left = answer;
-        int32_t error = left->error_code;
-        if (error == 0 && left->members_count == 1) { error = left->members[0].error_code; }
-        crowd__end(actor, op, error);
+    case KAFKA_API_LEAVE_GROUP:
+        crowd__end(actor, op, crowd__left_error(answer));
         be_nobody(member);
         if (crowd__is_loading(actor)) { member->next_ns += base_prng_below(&actor->prng, 2 * WORLD_S); }
         return;
-    }
     default: return;
     }
 }

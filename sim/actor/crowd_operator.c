@@ -427,11 +427,7 @@ static int32_t error_of(struct actor *actor, const struct crowd_question *questi
         bool is_one = deleted->topics_count == 1 && deleted->topics[0].partitions_count == 1;
         return is_one ? deleted->topics[0].partitions[0].error_code : -1;
     }
-    case KAFKA_API_LEAVE_GROUP: {
-        const struct kafka_leave_group_response *left = answer;
-        if (left->error_code != 0) { return left->error_code; }
-        return left->members_count == 1 ? left->members[0].error_code : 0;
-    }
+    case KAFKA_API_LEAVE_GROUP: return crowd__left_error(answer);
     case KAFKA_API_LIST_GROUPS: return ((const struct kafka_list_groups_response *)answer)->error_code;
     case KAFKA_API_JOIN_GROUP: return ((const struct kafka_join_group_response *)answer)->error_code;
     case KAFKA_API_SYNC_GROUP: return ((const struct kafka_sync_group_response *)answer)->error_code;

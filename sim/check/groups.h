@@ -111,5 +111,6 @@ uint64_t check_groups_hits(const struct check_groups *groups, enum check_groups_
 
 /* The partitions of a consumer's assignment, "t:0,t:2"; "?" when it can't be read. The text is on the heap, the caller's. */
 char *check_owned_text(struct base_slice assignment);
+int64_t check_commit_tag(struct base_slice metadata); /* N of "tag=N"; -1: it is no such text */
 
 #endif

@@ -134,7 +134,7 @@ void check_groups_member(struct check_groups *groups, uint32_t slot, const struc
     member->assignment_bytes = look->assignment.size_bytes;
 }
 
-static int64_t tag_of(struct base_slice metadata)
+int64_t check_commit_tag(struct base_slice metadata)
 {
     if (metadata.size_bytes < 5 || memcmp(metadata.at, "tag=", 4) != 0) { return -1; }
     int64_t tag = -1;
@@ -166,7 +166,7 @@ void check_groups_offset(struct check_groups *groups, uint32_t slot, const struc
     struct known_offset *offset = &groups->offsets[at - 1];
     offset->seen = groups->look;
     offset->now = *look;
-    offset->tag_now = tag_of(look->metadata);
+    offset->tag_now = check_commit_tag(look->metadata);
 }
 
 /* ---- offsets --------------------------------------------------------------------------------------------------------- */
