@@ -209,17 +209,17 @@ static size_t make_words(struct input *input, uint8_t how, bool is_assignment, u
 
 static size_t take_words(struct input *input, bool is_assignment, uint8_t *out)
 {
-    uint8_t how = (uint8_t)take(input, 1);
+    uint8_t how = take_u8(input);
     size_t size_bytes = 0;
     if ((how & 0x80) != 0) {
         size_bytes = base_min_size(take_u32(input, 1), input->left);
-        for (size_t i = 0; i < size_bytes; i++) { out[i] = (uint8_t)take(input, 1); }
+        for (size_t i = 0; i < size_bytes; i++) { out[i] = take_u8(input); }
         return size_bytes;
     }
     size_bytes = make_words(input, how, is_assignment, out);
     for (uint32_t i = 0; i < (uint32_t)(how >> 3 & 3); i++) {
         size_t at = take_u32(input, 2) % size_bytes;
-        out[at] = (uint8_t)take(input, 1);
+        out[at] = take_u8(input);
     }
     if ((how & 0x20) != 0) { size_bytes = take_u32(input, 2) % (size_bytes + 1); }
     if ((how & 0x40) != 0 && size_bytes >= 2) { base_put_u16(out, (uint16_t)take_u32(input, 2)); }
@@ -530,7 +530,7 @@ static void tell(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input input = {.at = data, .left = size};
-    uint8_t steer = (uint8_t)take(&input, 1);
+    uint8_t steer = take_u8(&input);
     memset(&it, 0, sizeof it);
     it.now_ns = 1000000000;
     it.wall_ms = 1700000000000;

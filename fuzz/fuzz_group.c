@@ -20,6 +20,7 @@
 #include "base/base.h"
 #include "group/group.h"
 #include "group_model.h"
+#include "input.h"
 #include "metadata/metadata.h"
 #include "wire/kafka/heartbeat.h"
 #include "wire/kafka/join_group.h"
@@ -42,11 +43,6 @@
 #define LOGS         2
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-struct input {
-    const uint8_t *at;
-    size_t left;
-};
 
 struct asked {
     enum group_kind kind;
@@ -103,13 +99,6 @@ static void __attribute__((format(printf, 1, 2))) tell(const char *format, ...)
     va_start(list, format);
     (void)vfprintf(stderr, format, list);
     va_end(list);
-}
-
-static uint8_t take(struct input *input)
-{
-    if (input->left == 0) { return 0; }
-    input->left -= 1;
-    return *input->at++;
 }
 
 /* ---- the machine --------------------------------------------------------------------------------------------------------- */
@@ -307,7 +296,7 @@ static void *arena_take(struct asked *asked, size_t bytes)
 
 static struct kafka_text member_of(struct input *input)
 {
-    uint8_t which = take(input);
+    uint8_t which = take_u8(input);
     if (which % 8 == 0) { return kafka_text_words(""); }
     if (which % 8 == 1) { return kafka_text_words("nobody"); }
     return kafka_text_of(ids[which / 8 % IDS_MAX].words, ids[which / 8 % IDS_MAX].size_bytes);
@@ -316,14 +305,14 @@ static struct kafka_text member_of(struct input *input)
 static struct kafka_text instance_of(struct input *input)
 {
     static const char *const instances[] = {NULL, NULL, "i0", "i1"};
-    const char *words = instances[take(input) % 4];
+    const char *words = instances[take_u8(input) % 4];
     return words == NULL ? kafka_text_null() : kafka_text_words(words);
 }
 
 /* Mostly the one that is, so that more is met than refusals. */
 static int32_t generation_of(struct input *input)
 {
-    uint8_t which = take(input);
+    uint8_t which = take_u8(input);
     return which % 4 == 0 ? which / 4 % 8 : it.generations[it.asked_name];
 }
 
@@ -333,10 +322,10 @@ static const void *join_request(struct input *input, struct asked *asked)
     kafka_join_group_request_init(request);
     request->member_id = member_of(input);
     if (asked->version >= 5) { request->group_instance_id = instance_of(input); }
-    uint8_t words = take(input);
+    uint8_t words = take_u8(input);
     request->protocol_type = kafka_text_words((words & 1) != 0 && (words & 2) != 0 ? "connect" : "consumer");
     request->session_timeout_ms = 6000 + (words >> 2) * 100;
-    request->rebalance_timeout_ms = (take(input) % 32) * 1000;
+    request->rebalance_timeout_ms = (take_u8(input) % 32) * 1000;
     request->protocols_count = words % 3 + 1;
     request->protocols =
         kafka_join_group_request_join_group_request_protocol_take(&asked->arena, request->protocols_count);
@@ -362,7 +351,7 @@ static const void *sync_request(struct input *input, struct asked *asked)
     CHECK(request->assignments != NULL);
     for (int32_t i = 0; i < 2; i++) {
         request->assignments[i].member_id = member_of(input);
-        request->assignments[i].assignment = kafka_bytes_of("assignment", take(input) % 10);
+        request->assignments[i].assignment = kafka_bytes_of("assignment", take_u8(input) % 10);
     }
     return request;
 }
@@ -372,7 +361,7 @@ static const void *leave_request(struct input *input, struct asked *asked)
     struct kafka_leave_group_request *request = arena_take(asked, sizeof *request);
     kafka_leave_group_request_init(request);
     request->member_id = member_of(input);
-    request->members_count = asked->version < 3 ? 0 : take(input) % 4;
+    request->members_count = asked->version < 3 ? 0 : take_u8(input) % 4;
     request->members = kafka_leave_group_request_member_identity_take(&asked->arena, request->members_count);
     CHECK(request->members != NULL);
     for (int32_t i = 0; i < request->members_count; i++) {
@@ -387,21 +376,21 @@ static const void *commit_request(struct input *input, struct asked *asked)
     struct kafka_offset_commit_request *request = arena_take(asked, sizeof *request);
     kafka_offset_commit_request_init(request);
     request->member_id = member_of(input);
-    request->generation_id_or_member_epoch = take(input) % 4 == 0 ? -1 : generation_of(input);
-    request->retention_time_ms = take(input) % 2 == 0 ? -1 : 1000;
+    request->generation_id_or_member_epoch = take_u8(input) % 4 == 0 ? -1 : generation_of(input);
+    request->retention_time_ms = take_u8(input) % 2 == 0 ? -1 : 1000;
     request->topics = kafka_offset_commit_request_offset_commit_request_topic_take(&asked->arena, 1);
     CHECK(request->topics != NULL);
     request->topics_count = 1;
-    request->topics[0].name = kafka_text_words(take(input) % 8 == 0 ? "none" : "t");
-    request->topics[0].partitions_count = take(input) % 4;
+    request->topics[0].name = kafka_text_words(take_u8(input) % 8 == 0 ? "none" : "t");
+    request->topics[0].partitions_count = take_u8(input) % 4;
     request->topics[0].partitions =
         kafka_offset_commit_request_offset_commit_request_partition_take(&asked->arena,
                                                                          request->topics[0].partitions_count);
     CHECK(request->topics[0].partitions != NULL);
     for (int32_t i = 0; i < request->topics[0].partitions_count; i++) {
-        request->topics[0].partitions[i].partition_index = take(input) % 3;
-        request->topics[0].partitions[i].committed_offset = take(input);
-        request->topics[0].partitions[i].committed_metadata = kafka_text_of("metadata", take(input) % 8);
+        request->topics[0].partitions[i].partition_index = take_u8(input) % 3;
+        request->topics[0].partitions[i].committed_offset = take_u8(input);
+        request->topics[0].partitions[i].committed_metadata = kafka_text_of("metadata", take_u8(input) % 8);
     }
     return request;
 }
@@ -438,7 +427,7 @@ static const void *request_of(struct input *input, struct asked *asked)
             kafka_offset_delete_request_offset_delete_request_partition_take(&asked->arena, 1);
         CHECK(request->topics[0].partitions != NULL);
         request->topics[0].partitions_count = 1;
-        request->topics[0].partitions[0].partition_index = take(input) % 3;
+        request->topics[0].partitions[0].partition_index = take_u8(input) % 3;
         return request;
     }
     case GROUP_LIST: {
@@ -463,7 +452,7 @@ static void ask(struct input *input, enum group_kind kind)
     struct asked *asked = &asks[it.asks_count];
     asked->kind = kind;
     asked->is_answered = false;
-    uint8_t which = take(input);
+    uint8_t which = take_u8(input);
     it.asked_name = which % 8 < 6 ? 1 : which / 8 % BASE_ARRAY_COUNT(names);
     asked->version = which % 16 < 12 ? versions[kind] : (int16_t)(which / 16 % (versions[kind] + 1));
     if (kind == GROUP_COMMIT && asked->version < 2) { asked->version = 2; }
@@ -498,13 +487,13 @@ static void apply_bytes(struct input *input)
     uint8_t head[] = {1, 0xa1, 0x9c, 1, 0}; /* a right frame of one of our types */
     uint8_t bytes[64];
     if (it.is_leading) { return; }
-    size_t head_bytes = take(input) % 4 == 0 ? 0 : sizeof head;
-    head[1] = (uint8_t)(0xa1 + take(input) % 6);
-    size_t size = base_min_size(take(input) % 56, input->left);
+    size_t head_bytes = take_u8(input) % 4 == 0 ? 0 : sizeof head;
+    head[1] = (uint8_t)(0xa1 + take_u8(input) % 6);
+    size_t size = base_min_size(take_u8(input) % 56, input->left);
     memcpy(bytes, head, head_bytes);
-    for (size_t i = 0; i < size; i++) { bytes[head_bytes + i] = take(input); }
+    for (size_t i = 0; i < size; i++) { bytes[head_bytes + i] = take_u8(input); }
     uint64_t before = group_state_hash(it.groups);
-    enum base_rc rc = group_apply(it.groups, take(input) % LOGS, base_slice_of(bytes, head_bytes + size));
+    enum base_rc rc = group_apply(it.groups, take_u8(input) % LOGS, base_slice_of(bytes, head_bytes + size));
     CHECK(rc != BASE_BAD || group_state_hash(it.groups) == before);
     it.has_strangers = it.has_strangers || rc != BASE_BAD;
 }
@@ -531,9 +520,9 @@ static void operate(struct input *input, uint8_t op)
     case 13: land(1); return;
     case 14:
     case 15: land_all(); return;
-    case 16: pass((uint64_t)take(input) * 10); return;
-    case 17: pass((uint64_t)take(input) * 1000); return;
-    case 18: pass((uint64_t)take(input) * 100000); return;
+    case 16: pass((uint64_t)take_u8(input) * 10); return;
+    case 17: pass((uint64_t)take_u8(input) * 1000); return;
+    case 18: pass((uint64_t)take_u8(input) * 100000); return;
     case 19: {
         const struct metadata_topic *topic = metadata_topic_by_name(it.image, base_slice_text("t"));
         if (topic == NULL) {
@@ -545,7 +534,7 @@ static void operate(struct input *input, uint8_t op)
         }
         return;
     }
-    case 20: group_snapshot(it.groups, take(input) % LOGS); return;
+    case 20: group_snapshot(it.groups, take_u8(input) % LOGS); return;
     case 21: restart(); return;
     case 22:
         if (!it.is_held[0]) { return; }
@@ -561,7 +550,7 @@ static void operate(struct input *input, uint8_t op)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input input = {.at = data, .left = size};
-    uint8_t steer = take(&input);
+    uint8_t steer = take_u8(&input);
     memset(&it, 0, sizeof it);
     it.is_told = getenv("WEIR_FUZZ_TRACE") != NULL;
     memset(ids, 0, sizeof ids);
@@ -598,7 +587,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     put_topic();
     it.groups = make(0);
     for (uint32_t ops = 0; ops < OPS_MAX && input.left > 0; ops++) {
-        uint8_t op = take(&input);
+        uint8_t op = take_u8(&input);
         if (!it.is_leading && op % 32 != 23) { lead(it.groups); }
         operate(&input, op);
         run();

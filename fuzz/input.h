@@ -26,5 +26,6 @@ static inline uint64_t take(struct input *input, uint32_t bytes)
 }
 
 static inline uint32_t take_u32(struct input *input, uint32_t bytes) { return (uint32_t)take(input, bytes); }
+static inline uint8_t take_u8(struct input *input) { return (uint8_t)take(input, 1); }
 
 #endif
