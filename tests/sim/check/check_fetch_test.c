@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "stream.h"
+#include "talk.h"
 #include "wire/kafka/delete_topics.h"
 #include "wire/kafka/fetch.h"
 #include "wire/kafka/kafka.h"
@@ -50,28 +51,14 @@ static void see(struct fixture *f, int64_t start, int64_t watermark)
     check_stream_log(f->stream, &log, true);
 }
 
-static void receive(struct fixture *f, struct port_conn from, int16_t api, int16_t version, const void *request)
+static struct talk talk(const struct fixture *f, struct port_conn with, int16_t api, int16_t version)
 {
-    uint8_t bytes[512];
-    struct kafka_writer writer;
-    kafka_writer_init(&writer, bytes, sizeof bytes);
-    assert_int_equal(kafka_request_encode(kafka_request_message(api), request, version, 1, kafka_text_null(), &writer),
-                     BASE_OK);
-    struct port_event event = {.kind = PORT_EVENT_DONE, .now_ns = f->now_ms * 1000000};
-    event.done.effect = PORT_RECV;
-    event.done.conn = from;
-    check_stream_event(f->stream, 0, &event, base_slice_of(bytes, writer.used_bytes));
-}
-
-static void send(struct fixture *f, struct port_conn to, int16_t api, int16_t version, const void *response)
-{
-    uint8_t bytes[512];
-    struct kafka_writer writer;
-    kafka_writer_init(&writer, bytes, sizeof bytes);
-    assert_int_equal(kafka_response_encode(kafka_response_message(api), response, version, 1, &writer), BASE_OK);
-    struct port_piece piece = {.kind = PORT_MEMORY, .at = bytes, .size_bytes = writer.used_bytes};
-    struct port_effect effect = {.kind = PORT_SEND, .conn = to, .pieces = &piece, .piece_count = 1};
-    check_stream_effect(f->stream, 0, &effect);
+    return (struct talk){.stream = f->stream,
+                         .now_ns = f->now_ms * 1000000,
+                         .conn = with,
+                         .api_key = api,
+                         .version = version,
+                         .correlation = 1};
 }
 
 static void ask_fetch(struct fixture *f, int64_t offset)
@@ -90,7 +77,7 @@ static void ask_fetch(struct fixture *f, int64_t offset)
     request.min_bytes = 1;
     request.topics = &topic;
     request.topics_count = 1;
-    receive(f, conn, FETCH, FETCH_VERSION, &request);
+    talk_ask(talk(f, conn, FETCH, FETCH_VERSION), &request);
 }
 
 static void answer_fetch(struct fixture *f, int16_t error, int64_t start, int64_t watermark)
@@ -111,7 +98,7 @@ static void answer_fetch(struct fixture *f, int16_t error, int64_t start, int64_
     response.responses_count = 1;
     struct port_event event = {.kind = PORT_EVENT_TURN, .now_ns = f->now_ms * 1000000};
     check_stream_event(f->stream, 0, &event, (struct base_slice){.at = NULL});
-    send(f, conn, FETCH, FETCH_VERSION, &response);
+    talk_answer(talk(f, conn, FETCH, FETCH_VERSION), &response);
     assert_int_equal(check_stream_counts(f->stream)->answers[FETCH], 1);
 }
 
@@ -125,7 +112,7 @@ static void delete_topic(struct fixture *f)
     kafka_delete_topics_request_init(&request);
     request.topics = &wanted;
     request.topics_count = 1;
-    receive(f, other_conn, DELETE_TOPICS, DELETE_VERSION, &request);
+    talk_ask(talk(f, other_conn, DELETE_TOPICS, DELETE_VERSION), &request);
     struct kafka_delete_topics_response_deletable_topic_result result;
     kafka_delete_topics_response_deletable_topic_result_init(&result);
     result.topic_id = part.topic;
@@ -133,7 +120,7 @@ static void delete_topic(struct fixture *f)
     kafka_delete_topics_response_init(&response);
     response.responses = &result;
     response.responses_count = 1;
-    send(f, other_conn, DELETE_TOPICS, DELETE_VERSION, &response);
+    talk_answer(talk(f, other_conn, DELETE_TOPICS, DELETE_VERSION), &response);
 }
 
 static void ask_offset(struct fixture *f, int64_t at, int64_t answer)
@@ -150,7 +137,7 @@ static void ask_offset(struct fixture *f, int64_t at, int64_t answer)
     kafka_list_offsets_request_init(&request);
     request.topics = &of;
     request.topics_count = 1;
-    receive(f, conn, LIST_OFFSETS, LIST_VERSION, &request);
+    talk_ask(talk(f, conn, LIST_OFFSETS, LIST_VERSION), &request);
     struct kafka_list_offsets_response_list_offsets_partition_response of_part;
     kafka_list_offsets_response_list_offsets_partition_response_init(&of_part);
     of_part.offset = answer;
@@ -163,7 +150,7 @@ static void ask_offset(struct fixture *f, int64_t at, int64_t answer)
     kafka_list_offsets_response_init(&response);
     response.topics = &topic;
     response.topics_count = 1;
-    send(f, conn, LIST_OFFSETS, LIST_VERSION, &response);
+    talk_answer(talk(f, conn, LIST_OFFSETS, LIST_VERSION), &response);
     assert_int_equal(check_stream_counts(f->stream)->answers[LIST_OFFSETS], 1);
 }
 

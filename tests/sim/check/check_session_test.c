@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "stream.h"
+#include "talk.h"
 #include "wire/kafka/fetch.h"
-#include "wire/kafka/kafka.h"
 
 #define VERSION    17
 #define SESSION    77
@@ -70,6 +70,16 @@ static void see(int32_t partition, int64_t log_start, int64_t watermark)
 
 static struct port_conn conn_of(uint32_t slot) { return (struct port_conn){.slot = slot, .generation = 1}; }
 
+static struct talk talk(uint32_t slot)
+{
+    return (struct talk){.stream = stream,
+                         .now_ns = now_ns,
+                         .conn = conn_of(slot),
+                         .api_key = 1,
+                         .version = VERSION,
+                         .correlation = correlation};
+}
+
 static void asks_on(uint32_t slot, int32_t session, int32_t epoch, const struct row *rows, int32_t count,
                     const int32_t *gone, int32_t gone_count)
 {
@@ -99,17 +109,8 @@ static void asks_on(uint32_t slot, int32_t session, int32_t epoch, const struct 
     request.topics_count = count > 0 ? 1 : 0;
     request.forgotten_topics_data = &of_gone;
     request.forgotten_topics_data_count = gone_count > 0 ? 1 : 0;
-    uint8_t bytes[1024];
-    struct kafka_writer writer;
-    kafka_writer_init(&writer, bytes, sizeof bytes);
     correlation += 1;
-    assert_int_equal(kafka_request_encode(kafka_request_message(1), &request, VERSION, correlation, kafka_text_null(),
-                                          &writer),
-                     BASE_OK);
-    struct port_event event = {.kind = PORT_EVENT_DONE, .now_ns = now_ns};
-    event.done.effect = PORT_RECV;
-    event.done.conn = conn_of(slot);
-    check_stream_event(stream, 0, &event, base_slice_of(bytes, writer.used_bytes));
+    talk_ask(talk(slot), &request);
 }
 
 static void is_answered_on(uint32_t slot, int32_t session, int16_t error, const struct row *rows, int32_t count)
@@ -133,14 +134,7 @@ static void is_answered_on(uint32_t slot, int32_t session, int16_t error, const 
     response.error_code = error;
     response.responses = &topic;
     response.responses_count = count > 0 ? 1 : 0;
-    uint8_t bytes[1024];
-    struct kafka_writer writer;
-    kafka_writer_init(&writer, bytes, sizeof bytes);
-    assert_int_equal(kafka_response_encode(kafka_response_message(1), &response, VERSION, correlation, &writer),
-                     BASE_OK);
-    struct port_piece piece = {.kind = PORT_MEMORY, .at = bytes, .size_bytes = writer.used_bytes};
-    struct port_effect send = {.kind = PORT_SEND, .conn = conn_of(slot), .pieces = &piece, .piece_count = 1};
-    check_stream_effect(stream, 0, &send);
+    talk_answer(talk(slot), &response);
 }
 
 static void asks(int32_t session, int32_t epoch, const struct row *rows, int32_t count)

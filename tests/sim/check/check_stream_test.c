@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "stream.h"
+#include "talk.h"
 #include "wire/kafka/kafka.h"
 #include "wire/kafka/produce.h"
 
@@ -120,20 +121,15 @@ static void see_log(struct fixture *f, int64_t watermark, int64_t end)
 /* A client asks to produce with acks=all, and is answered with `offset`. */
 static void acknowledge(struct fixture *f, int64_t offset)
 {
-    uint8_t bytes[512];
-    struct kafka_writer writer;
+    struct talk talk = {.stream = f->stream,
+                        .conn = {.slot = 1, .generation = 1},
+                        .api_key = KAFKA_API_PRODUCE,
+                        .version = 13,
+                        .correlation = 1};
     struct kafka_produce_request request;
     kafka_produce_request_init(&request);
     request.acks = -1;
-    kafka_writer_init(&writer, bytes, sizeof bytes);
-    assert_int_equal(kafka_request_encode(kafka_request_message(0), &request, 13, 1, kafka_text_null(), &writer),
-                     BASE_OK);
-    struct port_event event = {.kind = PORT_EVENT_DONE};
-    event.done.effect = PORT_RECV;
-    event.done.conn = (struct port_conn){.slot = 1, .generation = 1};
-    size_t cut = writer.used_bytes / 2; /* in two pieces, as a network gives it */
-    check_stream_event(f->stream, 0, &event, base_slice_of(bytes, cut));
-    check_stream_event(f->stream, 0, &event, base_slice_of(bytes + cut, writer.used_bytes - cut));
+    talk_ask(talk, &request);
 
     struct kafka_produce_response_partition_produce_response of_part;
     kafka_produce_response_partition_produce_response_init(&of_part);
@@ -148,13 +144,7 @@ static void acknowledge(struct fixture *f, int64_t offset)
     kafka_produce_response_init(&response);
     response.responses = &topic;
     response.responses_count = 1;
-    kafka_writer_init(&writer, bytes, sizeof bytes);
-    assert_int_equal(kafka_response_encode(kafka_response_message(0), &response, 13, 1, &writer), BASE_OK);
-    struct port_piece piece = {.kind = PORT_MEMORY, .at = bytes, .size_bytes = writer.used_bytes};
-    (void)ask(f, (struct port_effect){.kind = PORT_SEND,
-                                      .conn = {.slot = 1, .generation = 1},
-                                      .pieces = &piece,
-                                      .piece_count = 1}); /* its token is of no matter */
+    talk_answer(talk, &response);
     assert_int_equal(check_stream_counts(f->stream)->acks_judged, 1);
 }
 
