@@ -47,17 +47,6 @@ void check_groups_destroy(struct check_groups *groups)
     free(groups);
 }
 
-void *groups__grow(void *at, uint32_t count, uint32_t *room, size_t item_bytes)
-{
-    if (count < *room) { return at; }
-    uint32_t old = *room;
-    *room = *room == 0 ? 16 : *room * 2;
-    uint8_t *grown = realloc(at, *room * item_bytes);
-    CHECK(grown != NULL);
-    memset(grown + old * item_bytes, 0, (*room - old) * item_bytes);
-    return grown;
-}
-
 void groups__put_text(char *to, size_t size_bytes, struct base_slice from)
 {
     size_t bytes = base_min_size(size_bytes - 1, from.size_bytes);
@@ -70,7 +59,7 @@ uint32_t groups__group(struct check_groups *groups, struct base_slice id)
     for (uint32_t i = 0; i < groups->group_count; i++) {
         if (groups__is_text(groups->groups[i].id, id)) { return i; }
     }
-    groups->groups = groups__grow(groups->groups, groups->group_count, &groups->group_room, sizeof *groups->groups);
+    groups->groups = check__grow(groups->groups, groups->group_count, &groups->group_room, sizeof *groups->groups);
     struct known_group *group = &groups->groups[groups->group_count];
     *group = (struct known_group){.leader = {.generation = -1}, .carried_generation = -1};
     groups__put_text(group->id, sizeof group->id, id);
@@ -89,7 +78,7 @@ uint32_t groups__member(struct known_group *group, struct base_slice id)
 {
     uint32_t at = groups__find_member(group, id);
     if (at != GROUPS_NONE) { return at; }
-    group->members = groups__grow(group->members, group->member_count, &group->member_room, sizeof *group->members);
+    group->members = check__grow(group->members, group->member_count, &group->member_room, sizeof *group->members);
     struct known_member *member = &group->members[group->member_count];
     *member = (struct known_member){.owned_generation = -1, .synced_generation = -1};
     groups__put_text(member->id, sizeof member->id, id);
@@ -249,7 +238,7 @@ static void own(struct check_groups *groups, struct known_group *group, uint32_t
                          part, one->id, two->id, generation, group->id);
         }
     }
-    group->owners = groups__grow(group->owners, group->owner_count, &group->owner_room, sizeof *group->owners);
+    group->owners = check__grow(group->owners, group->owner_count, &group->owner_room, sizeof *group->owners);
     struct owner *owner = &group->owners[group->owner_count++];
     *owner = (struct owner){.generation = generation, .member = member};
     (void)snprintf(owner->part, sizeof owner->part, "%s", part); /* as long */
@@ -284,7 +273,7 @@ static void note_commit(struct check_groups *groups, uint32_t number, const stru
     if (tag < 0 || tag >= GROUPS_TAGS_MAX) { return; }
     while ((int64_t)groups->commit_room <= tag) {
         uint32_t old = groups->commit_room;
-        groups->commits = groups__grow(groups->commits, old, &groups->commit_room, sizeof *groups->commits);
+        groups->commits = check__grow(groups->commits, old, &groups->commit_room, sizeof *groups->commits);
         for (uint32_t i = old; i < groups->commit_room; i++) { groups->commits[i].op = GROUPS_NONE; }
     }
     groups->commits[tag].op = number;

@@ -8,6 +8,7 @@
 #define GROUPS_PARTS_H
 
 #include "groups.h"
+#include "grow.h"
 
 #define GROUPS_NONE     UINT32_MAX
 #define GROUPS_LOGS_MAX 1024
@@ -135,7 +136,6 @@ struct check_groups {
     struct slots group_slots[GROUPS_SHARDS], member_slots[GROUPS_SHARDS], offset_slots[GROUPS_SHARDS];
 };
 
-void *groups__grow(void *at, uint32_t count, uint32_t *room, size_t item_bytes);
 static inline bool groups__is_text(const char *text, struct base_slice slice)
 {
     return base_slice_equal(base_slice_text(text), slice);

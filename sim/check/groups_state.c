@@ -41,7 +41,7 @@ static uint32_t hint(const struct slots *slots, uint32_t slot) { return slot < s
 
 static void set_hint(struct slots *slots, uint32_t slot, uint32_t value)
 {
-    while (slot >= slots->room) { slots->at = groups__grow(slots->at, slots->room, &slots->room, sizeof *slots->at); }
+    while (slot >= slots->room) { slots->at = check__grow(slots->at, slots->room, &slots->room, sizeof *slots->at); }
     slots->at[slot] = value + 1;
 }
 
@@ -157,7 +157,7 @@ void check_groups_offset(struct check_groups *groups, uint32_t slot, const struc
         for (at = 0; at < groups->offset_count && !is_offset(groups, at, group, look->part);) { at += 1; }
         if (at == groups->offset_count) {
             groups->offsets =
-                groups__grow(groups->offsets, groups->offset_count, &groups->offset_room, sizeof *groups->offsets);
+                check__grow(groups->offsets, groups->offset_count, &groups->offset_room, sizeof *groups->offsets);
             groups->offsets[groups->offset_count++] = (struct known_offset){.group = group, .part = look->part};
         }
         at += 1;

@@ -210,10 +210,8 @@ void check_stream_recovered(struct check_stream *stream)
 
 bool check_stream_is_synced(const struct check_stream *stream, struct base_part id, int64_t offset)
 {
-    for (uint32_t i = 0; i < stream->log_count; i++) {
-        if (base_part_equal(stream->logs[i].id, id)) { return offset < stream->logs[i].synced_max; }
-    }
-    return false;
+    const struct stream_log *log = stream__find_log(stream, id);
+    return log != NULL && offset < log->synced_max;
 }
 
 void check_stream_read(struct check_stream *stream, struct base_part id, int64_t offset)

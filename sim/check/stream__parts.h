@@ -7,6 +7,7 @@
 #ifndef STREAM_PARTS_H
 #define STREAM_PARTS_H
 
+#include "grow.h"
 #include "record/record.h"
 #include "stream.h"
 
@@ -200,8 +201,6 @@ struct check_stream {
 };
 #define STREAM_SCRATCH_BYTES ((size_t)1 << 20)
 
-/* Room for one more item. */
-void *stream__grow(void *at, uint32_t count, uint32_t *room, size_t item_bytes);
 struct stream_log *stream__find_log(const struct check_stream *stream, struct base_part id); /* NULL: there is none */
 struct stream_log *stream__log(struct check_stream *stream, struct base_part id); /* made when there is none */
 

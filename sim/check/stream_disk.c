@@ -35,16 +35,6 @@ enum {
     KIND_GONE = 3,
 };
 
-void *stream__grow(void *at, uint32_t count, uint32_t *room, size_t item_bytes)
-{
-    if (count < *room) { return at; }
-    *room = *room == 0 ? 64 : *room * 2;
-    void *grown = realloc(at, *room * item_bytes);
-    CHECK(grown != NULL);
-    memset((uint8_t *)grown + count * item_bytes, 0, (*room - count) * item_bytes);
-    return grown;
-}
-
 struct stream_log *stream__find_log(const struct check_stream *stream, struct base_part id)
 {
     for (uint32_t i = 0; i < stream->log_count; i++) {
@@ -57,7 +47,7 @@ struct stream_log *stream__log(struct check_stream *stream, struct base_part id)
 {
     struct stream_log *found = stream__find_log(stream, id);
     if (found != NULL) { return found; }
-    stream->logs = stream__grow(stream->logs, stream->log_count, &stream->log_room, sizeof *stream->logs);
+    stream->logs = check__grow(stream->logs, stream->log_count, &stream->log_room, sizeof *stream->logs);
     struct stream_log *log = &stream->logs[stream->log_count++];
     *log = (struct stream_log){.id = id};
     return log;
@@ -114,7 +104,7 @@ static uint32_t need_path(struct check_stream *stream, struct base_slice name)
 {
     uint32_t path = find_path(stream, name);
     if (path != UINT32_MAX) { return path; }
-    stream->paths = stream__grow(stream->paths, stream->path_count, &stream->path_room, sizeof *stream->paths);
+    stream->paths = check__grow(stream->paths, stream->path_count, &stream->path_room, sizeof *stream->paths);
     struct stream_path *made = &stream->paths[stream->path_count];
     made->name = copy_name(name);
     made->is_journal = strncmp(made->name, "weir-journal/", 13) == 0;
@@ -125,7 +115,7 @@ static void opened(struct check_stream *stream, const struct port_effect *effect
 {
     uint32_t path = need_path(stream, effect->path);
     stream->paths[path].is_opened = true;
-    stream->opens = stream__grow(stream->opens, stream->open_count, &stream->open_room, sizeof *stream->opens);
+    stream->opens = check__grow(stream->opens, stream->open_count, &stream->open_room, sizeof *stream->opens);
     stream->opens[stream->open_count++] = (struct stream_open){.id = effect->file, .path = path, .is_used = true};
 }
 
@@ -239,7 +229,7 @@ static void take_row(struct check_stream *stream, uint32_t group, const uint8_t 
         log->start_named = base_max_i64(log->start_named, (int64_t)base_get_u64(row + ROW_BASE_AT));
         return;
     }
-    log->rows = stream__grow(log->rows, log->row_count, &log->row_room, sizeof *log->rows);
+    log->rows = check__grow(log->rows, log->row_count, &log->row_room, sizeof *log->rows);
     log->rows[log->row_count++] = (struct stream_row){.kind = kind,
                                                       .offset_base = (int64_t)base_get_u64(row + ROW_BASE_AT),
                                                       .offset_end = (int64_t)base_get_u64(row + ROW_END_AT),
@@ -281,7 +271,7 @@ static void take_group(struct check_stream *stream, uint32_t path, const struct 
         const struct stream_group *known = &stream->groups[i];
         if (known->path == path && known->from == effect->position_bytes && known->number == number) { return; }
     }
-    stream->groups = stream__grow(stream->groups, stream->group_count, &stream->group_room, sizeof *stream->groups);
+    stream->groups = check__grow(stream->groups, stream->group_count, &stream->group_room, sizeof *stream->groups);
     uint32_t group = stream->group_count++;
     stream->groups[group] =
         (struct stream_group){.path = path, .from = effect->position_bytes, .to = to, .number = number};
@@ -333,7 +323,7 @@ static void asked_write(struct check_stream *stream, const struct port_effect *e
     uint64_t to = effect->position_bytes + size_bytes;
     stream->paths[path].written_end = base_max_u64(stream->paths[path].written_end, to);
     forget_poisoned(stream, path, effect->position_bytes, to);
-    stream->writes = stream__grow(stream->writes, stream->write_count, &stream->write_room, sizeof *stream->writes);
+    stream->writes = check__grow(stream->writes, stream->write_count, &stream->write_room, sizeof *stream->writes);
     if (strstr(stream->paths[path].name == NULL ? "" : stream->paths[path].name, ".log") != NULL) {
         note_batches(stream, &stream->paths[path], effect);
     }
@@ -352,7 +342,7 @@ static void asked_sync(struct check_stream *stream, const struct port_effect *ef
 {
     uint32_t path = path_of(stream, effect->file);
     if (path == UINT32_MAX) { return; }
-    stream->syncs = stream__grow(stream->syncs, stream->sync_count, &stream->sync_room, sizeof *stream->syncs);
+    stream->syncs = check__grow(stream->syncs, stream->sync_count, &stream->sync_room, sizeof *stream->syncs);
     stream->syncs[stream->sync_count++] =
         (struct stream_sync){.path = path, .file = effect->file, .token = effect->token, .covers = stream->sequence};
 }

@@ -62,7 +62,7 @@ void stream__keep_batch(struct check_stream *stream, struct stream_path *path, u
         }
     }
     stream__keep_cut(path, position);
-    path->batches = stream__grow(path->batches, path->batch_count, &path->batch_room, sizeof *path->batches);
+    path->batches = check__grow(path->batches, path->batch_count, &path->batch_room, sizeof *path->batches);
     path->batches[path->batch_count++] = made;
 }
 

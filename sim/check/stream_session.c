@@ -33,7 +33,7 @@ static struct stream_session *new_session(struct check_stream *stream, int32_t i
     while (at < stream->session_count && stream->sessions[at].is_used) { at += 1; }
     if (at == stream->session_count) {
         stream->sessions =
-            stream__grow(stream->sessions, stream->session_count, &stream->session_room, sizeof *stream->sessions);
+            check__grow(stream->sessions, stream->session_count, &stream->session_room, sizeof *stream->sessions);
         stream->session_count += 1;
         stream->sessions[at] = (struct stream_session){.followed = NULL};
     }
@@ -57,7 +57,7 @@ static struct stream_followed *need_followed(struct stream_session *session, str
 {
     struct stream_followed *followed = find_followed(session, id);
     if (followed != NULL) { return followed; }
-    session->followed = stream__grow(session->followed, session->count, &session->room, sizeof *session->followed);
+    session->followed = check__grow(session->followed, session->count, &session->room, sizeof *session->followed);
     session->followed[session->count] = (struct stream_followed){.id = id, .watermark = -1, .log_start = -1};
     session->count += 1;
     return &session->followed[session->count - 1];
@@ -77,7 +77,7 @@ static void add_items(const struct kafka_fetch_request *request, struct stream_f
 {
     for (int32_t t = 0; t < request->topics_count; t++) {
         for (int32_t p = 0; p < request->topics[t].partitions_count; p++) {
-            fetch->items = stream__grow(fetch->items, fetch->item_count, &fetch->item_room, sizeof *fetch->items);
+            fetch->items = check__grow(fetch->items, fetch->item_count, &fetch->item_room, sizeof *fetch->items);
             fetch->items[fetch->item_count++] =
                 (struct stream_followed){.id = {.topic = request->topics[t].topic_id,
                                                 .index = request->topics[t].partitions[p].partition},
@@ -87,7 +87,7 @@ static void add_items(const struct kafka_fetch_request *request, struct stream_f
     for (int32_t t = 0; t < request->forgotten_topics_data_count; t++) {
         const struct kafka_fetch_request_forgotten_topic *topic = &request->forgotten_topics_data[t];
         for (int32_t p = 0; p < topic->partitions_count; p++) {
-            fetch->gone = stream__grow(fetch->gone, fetch->gone_count, &fetch->gone_room, sizeof *fetch->gone);
+            fetch->gone = check__grow(fetch->gone, fetch->gone_count, &fetch->gone_room, sizeof *fetch->gone);
             fetch->gone[fetch->gone_count++] =
                 (struct base_part){.topic = topic->topic_id, .index = topic->partitions[p]};
         }

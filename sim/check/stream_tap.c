@@ -30,7 +30,7 @@ static struct stream_conn *need_conn(struct check_stream *stream, uint32_t shard
     uint32_t at = 0;
     while (at < stream->conn_count && stream->conns[at].is_used) { at += 1; }
     if (at == stream->conn_count) {
-        stream->conns = stream__grow(stream->conns, stream->conn_count, &stream->conn_room, sizeof *stream->conns);
+        stream->conns = check__grow(stream->conns, stream->conn_count, &stream->conn_room, sizeof *stream->conns);
         stream->conn_count += 1;
     }
     conn = &stream->conns[at];
@@ -135,8 +135,7 @@ static void take_question(struct check_stream *stream, struct stream_conn *conn,
         if (request.acks == 0) { return; } /* no answer comes */
         question.acks = request.acks;
     }
-    conn->questions =
-        stream__grow(conn->questions, conn->question_count, &conn->question_room, sizeof *conn->questions);
+    conn->questions = check__grow(conn->questions, conn->question_count, &conn->question_room, sizeof *conn->questions);
     conn->questions[conn->question_count++] = question;
 }
 
