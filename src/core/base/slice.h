@@ -38,6 +38,19 @@ static inline int base_slice_compare(struct base_slice a, struct base_slice b)
     return a.size_bytes == b.size_bytes ? 0 : (a.size_bytes < b.size_bytes ? -1 : 1);
 }
 
+/* What stands before the last `mark` (an address may have other colons than the one before its port), and after it. False: there is
+ * none. */
+static inline bool base_slice_split_last(struct base_slice words, uint8_t mark, struct base_slice *before_out,
+                                         struct base_slice *after_out)
+{
+    size_t end = words.size_bytes;
+    while (end > 0 && words.at[end - 1] != mark) { end -= 1; }
+    if (end == 0) { return false; }
+    *before_out = base_slice_of(words.at, end - 1);
+    *after_out = base_slice_of(words.at + end, words.size_bytes - end);
+    return true;
+}
+
 /* Takes what stands before the next comma off a list, and the comma too; the last item when there is none. */
 static inline struct base_slice base_slice_take_item(struct base_slice *list)
 {

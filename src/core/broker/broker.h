@@ -34,10 +34,10 @@ struct broker;
 #define BROKER_LOGGERS            22
 
 struct broker_listener {
-    char name[16];               /* PLAINTEXT */
-    char host[256];              /* as advertised */
-    struct port_address address; /* to bind; port 0: any */
-    uint16_t port_advertised;    /* 0: the one really bound */
+    char name[16];                /* PLAINTEXT */
+    char host[PORT_HOST_MAX + 1]; /* as advertised */
+    struct port_address address;  /* to bind; port 0: any */
+    uint16_t port_advertised;     /* 0: the one really bound */
 };
 
 /* A server property that was given: the default of a topic config (log.segment.bytes=...), and what DescribeConfigs shows. Borrowed

@@ -487,34 +487,6 @@ static enum base_rc complain(struct base_text *why, struct base_slice value, con
     return BASE_BAD;
 }
 
-/* What stands before the last colon, which an address may have others of, and after it. False: there is none. */
-static bool split_at_last_colon(struct base_slice words, struct base_slice *before_out, struct base_slice *after_out)
-{
-    size_t colon = words.size_bytes;
-    while (colon > 0 && words.at[colon - 1] != ':') { colon -= 1; }
-    if (colon == 0) { return false; }
-    *before_out = base_slice_of(words.at, colon - 1);
-    *after_out = base_slice_of(words.at + colon, words.size_bytes - colon);
-    return true;
-}
-
-/* host:port, [::1]:port; the host may be empty. */
-static enum base_rc read_host_port(struct base_slice words, struct base_slice *host_out, uint16_t *port_out)
-{
-    struct base_slice host;
-    struct base_slice port_words;
-    if (!split_at_last_colon(words, &host, &port_words)) { return BASE_BAD; }
-    int64_t port = 0;
-    if (base_text_parse_i64(port_words, &port) != BASE_OK || port < 0 || port > UINT16_MAX) { return BASE_BAD; }
-    if (host.size_bytes >= 2 && host.at[0] == '[' && host.at[host.size_bytes - 1] == ']') {
-        host = base_slice_of(host.at + 1, host.size_bytes - 2);
-    }
-    if (host.size_bytes >= sizeof(((struct broker_listener *)NULL)->host)) { return BASE_BAD; }
-    *host_out = host;
-    *port_out = (uint16_t)port;
-    return BASE_OK;
-}
-
 /* NAME://host:port */
 static enum base_rc read_listener(struct base_slice words, struct base_slice *name_out, struct base_slice *host_out,
                                   uint16_t *port_out)
@@ -524,7 +496,7 @@ static enum base_rc read_listener(struct base_slice words, struct base_slice *na
     if (at == 0 || at + 3 > words.size_bytes) { return BASE_BAD; }
     if (at >= sizeof(((struct broker_listener *)NULL)->name)) { return BASE_BAD; }
     *name_out = base_slice_of(words.at, at);
-    return read_host_port(base_slice_of(words.at + at + 3, words.size_bytes - at - 3), host_out, port_out);
+    return port_host_from_text(base_slice_of(words.at + at + 3, words.size_bytes - at - 3), host_out, port_out);
 }
 
 /* The protocol of a listener's name: by listener.security.protocol.map, else the name itself. */
@@ -722,7 +694,7 @@ static enum base_rc apply_address_limits(const struct settings_list *list, struc
         struct base_slice limit_words;
         struct port_address address;
         int64_t limit = -1;
-        if (!split_at_last_colon(word, &address_words, &limit_words) ||
+        if (!base_slice_split_last(word, ':', &address_words, &limit_words) ||
             port_address_from_text(trimmed(address_words), &address) != BASE_OK ||
             base_text_parse_i64(trimmed(limit_words), &limit) != BASE_OK || limit < 0 || limit > INT32_MAX) {
             return complain(why, word,
@@ -774,9 +746,8 @@ static enum base_rc apply_texts(const struct settings_list *list, struct setting
     }
     settings->http_listener = value_of(list, "weir.http.listener");
     settings->is_http_listener_set = is_set(list, "weir.http.listener");
-    struct base_slice host;
-    uint16_t port = 0;
-    if (settings->http_listener.size_bytes > 0 && read_host_port(settings->http_listener, &host, &port) != BASE_OK) {
+    if (settings->http_listener.size_bytes > 0 &&
+        port_host_from_text(settings->http_listener, &settings->http_host, &settings->http_port) != BASE_OK) {
         return complain(why, settings->http_listener, "of weir.http.listener is not HOST:PORT");
     }
     settings->log_format = (enum settings_log_format)choice_of("text|json", value_of(list, "weir.log.format"));

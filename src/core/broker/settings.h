@@ -57,6 +57,8 @@ struct settings {
     struct base_slice log_dir;       /* the only one there may be */
     struct base_slice cluster_id;    /* weir.cluster.id; empty: none told */
     struct base_slice http_listener; /* host:port; empty: off */
+    struct base_slice http_host;     /* the same, apart */
+    uint16_t http_port;
     enum settings_log_format log_format;
     uint32_t shards;           /* 0: as many as cores */
     uint32_t files_max;        /* of the node */

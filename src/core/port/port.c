@@ -548,3 +548,19 @@ enum base_rc port_address_from_text(struct base_slice literal, struct port_addre
     *address_out = address;
     return BASE_OK;
 }
+
+enum base_rc port_host_from_text(struct base_slice words, struct base_slice *host_out, uint16_t *port_out)
+{
+    struct base_slice host;
+    struct base_slice port_words;
+    int64_t port = 0;
+    if (!base_slice_split_last(words, ':', &host, &port_words)) { return BASE_BAD; }
+    if (base_text_parse_i64(port_words, &port) != BASE_OK || port < 0 || port > UINT16_MAX) { return BASE_BAD; }
+    if (host.size_bytes >= 2 && host.at[0] == '[' && host.at[host.size_bytes - 1] == ']') {
+        host = base_slice_of(host.at + 1, host.size_bytes - 2);
+    }
+    if (host.size_bytes > PORT_HOST_MAX) { return BASE_BAD; }
+    *host_out = host;
+    *port_out = (uint16_t)port;
+    return BASE_OK;
+}

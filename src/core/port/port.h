@@ -291,5 +291,10 @@ const char *port_event_name(enum port_event_kind kind);
 void port_address_to_text(struct port_address address, char text_out[47]);
 MUST_USE
 enum base_rc port_address_from_text(struct base_slice literal, struct port_address *address_out);
+#define PORT_HOST_MAX 255
+/* HOST:PORT, [::1]:9092. The host is a part of the words, without brackets, at most PORT_HOST_MAX bytes, and may be empty; the port may
+ * be 0. */
+MUST_USE
+enum base_rc port_host_from_text(struct base_slice words, struct base_slice *host_out, uint16_t *port_out);
 
 #endif

@@ -35,6 +35,9 @@ bool app_take_flag(struct app_args *args, const char *name);
 bool app_take_word(struct app_args *args, const char **word_out);
 /* What is next is neither: says so and sets is_bad. */
 void app_refuse(struct app_args *args);
+/* HOST:PORT of a broker to connect to; the host is borrowed. False: it is none. */
+MUST_USE
+bool app_read_endpoint(struct base_slice words, struct base_slice *host_out, uint16_t *port_out);
 bool app_is_help(int argc, char **argv); /* --help or -h before "--" */
 
 /* "error: NAME: message" on stderr; name may be NULL. Returns APP_FAILED. */

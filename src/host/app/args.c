@@ -64,6 +64,11 @@ void app_refuse(struct app_args *args)
     args->is_bad = true;
 }
 
+bool app_read_endpoint(struct base_slice words, struct base_slice *host_out, uint16_t *port_out)
+{
+    return port_host_from_text(words, host_out, port_out) == BASE_OK && host_out->size_bytes > 0 && *port_out > 0;
+}
+
 bool app_is_help(int argc, char **argv)
 {
     for (int i = 2; i < argc; i++) {

@@ -63,7 +63,7 @@ struct replay {
     struct host *host;
     struct replay_conn conns[CONNS_MAX];
     const char *bootstrap;
-    char host_name[256];
+    struct base_slice host_name;
     uint16_t port;
     const char *topic;
     bool is_json;
@@ -352,7 +352,7 @@ static void step(void *machine, const struct port_event *event, struct port_out 
     switch (event->kind) {
     case PORT_EVENT_START: {
         struct port_effect *effect = port_emit(out, PORT_RESOLVE, OP_RESOLVE);
-        effect->path = base_slice_text(replay->host_name);
+        effect->path = replay->host_name;
         break;
     }
     case PORT_EVENT_DONE: on_done(replay, event, out); break;
@@ -379,27 +379,6 @@ static void step(void *machine, const struct port_event *event, struct port_out 
 }
 
 /* ---- arguments ---- */
-
-static bool read_host(struct replay *replay)
-{
-    const char *colon = strrchr(replay->bootstrap, ':');
-    int64_t port = 0;
-    if (colon == NULL || base_text_parse_i64(base_slice_text(colon + 1), &port) != BASE_OK || port < 1 ||
-        port > UINT16_MAX) {
-        return false;
-    }
-    size_t size_bytes = (size_t)(colon - replay->bootstrap);
-    const char *from = replay->bootstrap;
-    if (size_bytes >= 2 && from[0] == '[' && colon[-1] == ']') {
-        from += 1;
-        size_bytes -= 2;
-    }
-    if (size_bytes == 0 || size_bytes >= sizeof replay->host_name) { return false; }
-    memcpy(replay->host_name, from, size_bytes);
-    replay->host_name[size_bytes] = '\0';
-    replay->port = (uint16_t)port;
-    return true;
-}
 
 static int read_arguments(struct app_args *args, struct replay *replay)
 {
@@ -445,7 +424,7 @@ static int read_arguments(struct app_args *args, struct replay *replay)
         if (!is_taken) { app_refuse(args); }
     }
     if (args->is_bad || !is_good) { return APP_USAGE; }
-    if (!read_host(replay)) {
+    if (!app_read_endpoint(base_slice_text(replay->bootstrap), &replay->host_name, &replay->port)) {
         return app_usage("bench", "--bootstrap is '%s': should be HOST:PORT", replay->bootstrap);
     }
     if (replay->topic[0] == '\0' || strlen(replay->topic) > 249) {

@@ -56,18 +56,8 @@ static bool read_bootstrap(struct app_command *command)
         if (comma != NULL) { word.size_bytes = (size_t)(comma - rest.at); }
         size_t gone = comma == NULL ? rest.size_bytes : word.size_bytes + 1;
         rest = base_slice_of(rest.at + gone, rest.size_bytes - gone);
-        const uint8_t *colon = memrchr(word.at, ':', word.size_bytes);
-        if (colon == NULL) { return false; }
-        struct base_slice host = base_slice_of(word.at, (size_t)(colon - word.at));
-        int64_t port = 0;
-        struct base_slice port_words = base_slice_of(colon + 1, word.size_bytes - host.size_bytes - 1);
-        if (base_text_parse_i64(port_words, &port) != BASE_OK || port < 1 || port > UINT16_MAX) { return false; }
-        if (host.size_bytes >= 2 && host.at[0] == '[' && host.at[host.size_bytes - 1] == ']') {
-            host = base_slice_of(host.at + 1, host.size_bytes - 2);
-        }
-        if (host.size_bytes == 0 || host.size_bytes > 255) { return false; }
-        command->config.bootstrap[command->config.bootstrap_count] =
-            (struct client_endpoint){.host = host, .port = (uint16_t)port};
+        struct client_endpoint *endpoint = &command->config.bootstrap[command->config.bootstrap_count];
+        if (!app_read_endpoint(word, &endpoint->host, &endpoint->port)) { return false; }
         command->config.bootstrap_count += 1;
     }
     return rest.size_bytes == 0 && command->config.bootstrap_count > 0;

@@ -206,20 +206,11 @@ int http_start(struct observe *observe, const struct settings *settings, const s
     struct base_slice words = settings->http_listener;
     if (words.size_bytes == 0) { return APP_DONE; }
     struct port_address address;
-    char name[300];
-    if (words.size_bytes >= sizeof name) { return app_error(NULL, "weir.http.listener: the name is too long"); }
-    memcpy(name, words.at, words.size_bytes);
-    name[words.size_bytes] = '\0';
-    char *colon = strrchr(name, ':'); /* settings_apply has seen one, and a port behind it */
-    CHECK(colon != NULL);
-    *colon = '\0';
-    char *host = name;
-    if (host[0] == '[' && colon > name + 1 && colon[-1] == ']') {
-        colon[-1] = '\0';
-        host += 1;
-    }
+    char host[PORT_HOST_MAX + 1];
+    memcpy(host, settings->http_host.at, settings->http_host.size_bytes);
+    host[settings->http_host.size_bytes] = '\0';
     if (!app_resolve(host, &address)) { return app_error(NULL, "weir.http.listener: '%s' has no address", host); }
-    address.port = (uint16_t)strtoul(colon + 1, NULL, 10);
+    address.port = settings->http_port;
     struct http *http = app_keep(sizeof *http);
     if (http == NULL) { return app_error(NULL, "no memory"); }
     *http = (struct http){.observe = observe, .is_group_label = settings->is_group_label};

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -195,6 +196,49 @@ static void what_is_not_an_address_is_bad(void **state)
     }
 }
 
+static void a_host_and_its_port_are_read(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *in;
+        const char *host;
+        uint16_t port;
+    } cases[] = {{"localhost:9092", "localhost", 9092},
+                 {"1.2.3.4:65535", "1.2.3.4", 65535},
+                 {"[::1]:9092", "::1", 9092},
+                 {"::1:9092", "::1", 9092},
+                 {":9092", "", 9092},
+                 {"[]:1", "", 1},
+                 {"a:0", "a", 0},
+                 {"[a:1", "[a", 1}};
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(cases); i++) {
+        struct base_slice host;
+        uint16_t port = 77;
+        assert_int_equal(port_host_from_text(base_slice_text(cases[i].in), &host, &port), BASE_OK);
+        assert_true(base_slice_equal(host, base_slice_text(cases[i].host)));
+        assert_int_equal(port, cases[i].port);
+    }
+}
+
+static void what_has_no_port_or_too_long_a_host_is_bad(void **state)
+{
+    (void)state;
+    char longest[PORT_HOST_MAX + 4];
+    char longer[PORT_HOST_MAX + 4];
+    (void)snprintf(longest, sizeof longest, "%0*d:1", PORT_HOST_MAX, 0);
+    (void)snprintf(longer, sizeof longer, "%0*d:1", PORT_HOST_MAX + 1, 0);
+    struct base_slice host;
+    uint16_t port = 0;
+    assert_int_equal(port_host_from_text(base_slice_text(longest), &host, &port), BASE_OK);
+    assert_int_equal(host.size_bytes, PORT_HOST_MAX);
+    const char *const cases[] = {"", "localhost", "a:", "a:-1", "a:65536", "a:x", "a:1 ", "[::1]", longer};
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(cases); i++) {
+        port = 77;
+        assert_int_equal(port_host_from_text(base_slice_text(cases[i]), &host, &port), BASE_BAD);
+        assert_int_equal(port, 77); /* untouched */
+    }
+}
+
 /* ---- the hash ---- */
 
 static const struct base_slice nothing;
@@ -289,6 +333,8 @@ int main(void)
         cmocka_unit_test(every_word_has_a_name_of_its_own),
         cmocka_unit_test(addresses_are_written_as_rfc_5952_says),
         cmocka_unit_test(what_is_not_an_address_is_bad),
+        cmocka_unit_test(a_host_and_its_port_are_read),
+        cmocka_unit_test(what_has_no_port_or_too_long_a_host_is_bad),
         cmocka_unit_test(fields_that_a_kind_does_not_use_change_nothing),
         cmocka_unit_test(fields_that_a_kind_uses_change_it),
         cmocka_unit_test(every_kind_of_completion_hashes_and_payload_counts),
