@@ -8,15 +8,14 @@
  */
 #include "app__observe.h"
 
-#include <arpa/inet.h>
+#include "host/uv/address.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <microhttpd.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #define CONNECTIONS_MAX   64
@@ -153,18 +152,12 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
 /* -1: why is in errno. */
 static int open_listener(struct port_address address)
 {
-    static const uint8_t ipv4_prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-    bool is_ipv4 = memcmp(address.ip, ipv4_prefix, sizeof ipv4_prefix) == 0;
-    struct sockaddr_in six_or_four = {.sin_family = AF_INET, .sin_port = htons(address.port)};
-    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons(address.port)};
-    memcpy(&six_or_four.sin_addr, address.ip + 12, 4);
-    memcpy(&six.sin6_addr, address.ip, 16);
-    int fd = socket(is_ipv4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    union host_address at;
+    socklen_t at_bytes = host_address_to_system(address, &at);
+    int fd = socket(at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) { return -1; }
     int on = 1;
-    const struct sockaddr *at = is_ipv4 ? (const struct sockaddr *)&six_or_four : (const struct sockaddr *)&six;
-    socklen_t at_bytes = is_ipv4 ? sizeof six_or_four : sizeof six;
-    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 || bind(fd, at, at_bytes) != 0 ||
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 || bind(fd, &at.any, at_bytes) != 0 ||
         listen(fd, CONNECTIONS_MAX) != 0) {
         int why = errno;
         (void)close(fd); /* it was never used */
@@ -176,11 +169,9 @@ static int open_listener(struct port_address address)
 
 static uint16_t port_of(int fd)
 {
-    struct sockaddr_storage at;
+    union host_address at;
     socklen_t at_bytes = sizeof at;
-    if (getsockname(fd, (struct sockaddr *)&at, &at_bytes) != 0) { return 0; }
-    if (at.ss_family == AF_INET) { return ntohs(((const struct sockaddr_in *)(const void *)&at)->sin_port); }
-    return ntohs(((const struct sockaddr_in6 *)(const void *)&at)->sin6_port);
+    return getsockname(fd, &at.any, &at_bytes) == 0 ? host_address_from_system(&at.any).port : 0;
 }
 
 /* Its threads take no signal: those are for the main one. */

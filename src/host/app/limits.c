@@ -4,16 +4,16 @@
  */
 #include "app__parts.h"
 
+#include "host/uv/address.h"
+
 #include <errno.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 struct kept {
@@ -125,16 +125,7 @@ bool app_resolve(const char *host, struct port_address *address_out)
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     struct addrinfo *found = NULL;
     if (getaddrinfo(host, NULL, &hints, &found) != 0 || found == NULL) { return false; }
-    memset(address_out, 0, sizeof *address_out);
-    if (found->ai_family == AF_INET) {
-        const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)found->ai_addr;
-        address_out->ip[10] = 0xFF;
-        address_out->ip[11] = 0xFF;
-        memcpy(address_out->ip + 12, &in->sin_addr, 4);
-    } else {
-        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)found->ai_addr;
-        memcpy(address_out->ip, &in6->sin6_addr, 16);
-    }
+    *address_out = host_address_from_system(found->ai_addr);
     freeaddrinfo(found);
     return true;
 }

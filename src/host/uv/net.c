@@ -13,6 +13,8 @@
  */
 #include "host__shard.h"
 
+#include "address.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -29,45 +31,6 @@
 #define SENDFILE_BYTES_MAX ((uint64_t)1 << 20)
 #define VECTORS_MAX        64
 #define BACKLOG            4096
-
-/* ---- addresses ---- */
-
-static const uint8_t v4_prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-
-union sock_address {
-    struct sockaddr any;
-    struct sockaddr_in v4;
-    struct sockaddr_in6 v6;
-};
-
-static socklen_t to_system(struct port_address address, union sock_address *out)
-{
-    memset(out, 0, sizeof *out);
-    if (memcmp(address.ip, v4_prefix, sizeof v4_prefix) == 0) {
-        out->v4.sin_family = AF_INET;
-        out->v4.sin_port = htons(address.port);
-        memcpy(&out->v4.sin_addr, address.ip + 12, 4);
-        return sizeof out->v4;
-    }
-    out->v6.sin6_family = AF_INET6;
-    out->v6.sin6_port = htons(address.port);
-    memcpy(&out->v6.sin6_addr, address.ip, 16);
-    return sizeof out->v6;
-}
-
-static struct port_address from_system(const union sock_address *from)
-{
-    struct port_address address = {.port = 0};
-    if (from->any.sa_family == AF_INET) {
-        memcpy(address.ip, v4_prefix, sizeof v4_prefix);
-        memcpy(address.ip + 12, &from->v4.sin_addr, 4);
-        address.port = ntohs(from->v4.sin_port);
-    } else if (from->any.sa_family == AF_INET6) {
-        memcpy(address.ip, &from->v6.sin6_addr, 16);
-        address.port = ntohs(from->v6.sin6_port);
-    }
-    return address;
-}
 
 static bool is_same_address(struct port_address a, struct port_address b)
 {
@@ -522,8 +485,8 @@ static void on_conn(uv_poll_t *poll, int status, int events)
 
 static void do_connect(struct shard *shard, struct op *op)
 {
-    union sock_address to;
-    socklen_t to_bytes = to_system(op->effect.address, &to);
+    union host_address to;
+    socklen_t to_bytes = host_address_to_system(op->effect.address, &to);
     CHECK(slot_of(shard, op->effect.conn)->state == CONN_FREE);
     int fd = socket(to.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) {
@@ -606,8 +569,8 @@ static void drop_share(struct host *host, struct listener *listener)
 
 static int open_listener(struct port_address address, struct port_address *bound_out)
 {
-    union sock_address at;
-    socklen_t at_bytes = to_system(address, &at);
+    union host_address at;
+    socklen_t at_bytes = host_address_to_system(address, &at);
     int fd = socket(at.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) { return -1; }
     int on = 1;
@@ -615,7 +578,7 @@ static int open_listener(struct port_address address, struct port_address *bound
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); /* bind tells if it mattered */
     if (at.any.sa_family == AF_INET6) { (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off); }
     if (bind(fd, &at.any, at_bytes) == 0 && listen(fd, BACKLOG) == 0 && getsockname(fd, &at.any, &at_bytes) == 0) {
-        *bound_out = from_system(&at);
+        *bound_out = host_address_from_system(&at.any);
         return fd;
     }
     int error = errno;
@@ -714,12 +677,12 @@ static void do_listen(struct shard *shard, struct op *op)
     host__complete(op, PORT_OK, 0);
 }
 
-static void accepted(struct op *op, int fd, const union sock_address *peer)
+static void accepted(struct op *op, int fd, const union host_address *peer)
 {
     set_no_delay(fd);
     enum port_rc rc = begin(op->shard, op->effect.conn, fd, CONN_OPEN);
     if (rc != PORT_OK) { (void)close(fd); } /* the peer sees it */
-    op->address = from_system(peer);
+    op->address = host_address_from_system(&peer->any);
     host__complete(op, rc, 0);
 }
 
@@ -729,7 +692,7 @@ static void on_listener(uv_poll_t *poll, int status, int events)
     (void)events;
     if (status < 0) { listener->interest = 0; }
     while (!base_list_is_empty(&listener->accepts)) {
-        union sock_address peer;
+        union host_address peer;
         socklen_t peer_bytes = sizeof peer;
         int fd = accept4(listener->fd, &peer.any, &peer_bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
         int error = fd < 0 ? errno : 0;
@@ -831,10 +794,7 @@ static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *
     }
     if (rc == PORT_OK && best == NULL) { rc = PORT_UNREACHABLE; }
     if (rc == PORT_OK) {
-        union sock_address address;
-        memset(&address, 0, sizeof address);
-        memcpy(&address, best->ai_addr, base_min_size(best->ai_addrlen, sizeof address));
-        op->address = from_system(&address);
+        op->address = host_address_from_system(best->ai_addr);
         op->address.port = 0;
     }
     uv_freeaddrinfo(list);
