@@ -24,6 +24,9 @@ void bench_times_add(struct bench_times *times, uint64_t ns);
 /* The least value that so many thousandths of all values are not above; 0 when there are none. */
 uint64_t bench_times_at(const struct bench_times *times, uint32_t thousandths);
 
+/* When the one with this index is to be sent, at so many a second. */
+uint64_t bench_due_ns(uint64_t began_ns, uint64_t index, uint64_t rate);
+
 struct bench_sum {
     const char *what; /* "produce" */
     uint64_t records;

@@ -18,7 +18,6 @@
 #define POOL_BYTES   ((size_t)1 << 20)
 #define PROGRESS_NS  UINT64_C(1000000000)
 #define SENDS_A_STEP 4096
-#define NS_PER_S     UINT64_C(1000000000)
 
 static const char usage[] =
     "usage: weir bench produce|fetch|e2e|replay [OPTION]...\n"
@@ -130,12 +129,6 @@ static void begin_side(struct side *side, uint64_t now_ns)
     side->told_ns = now_ns;
 }
 
-static uint64_t intended_ns(const struct bench *bench, uint64_t index)
-{
-    uint64_t rate = (uint64_t)bench->rate;
-    return bench->producer.began_ns + index / rate * NS_PER_S + index % rate * NS_PER_S / rate;
-}
-
 /* False: no room now. */
 static bool send_one(struct bench *bench, struct app_command *command, uint64_t due_ns)
 {
@@ -171,7 +164,8 @@ static void send_due(struct bench *bench, struct app_command *command)
     begin_side(&bench->producer, command->now_ns);
     uint64_t records = (uint64_t)bench->records;
     for (uint32_t i = 0; i < SENDS_A_STEP && bench->sent < records; i++) {
-        uint64_t due_ns = bench->rate == 0 ? command->now_ns : intended_ns(bench, bench->sent);
+        uint64_t due_ns = command->now_ns;
+        if (bench->rate > 0) { due_ns = bench_due_ns(bench->producer.began_ns, bench->sent, (uint64_t)bench->rate); }
         if (due_ns > command->now_ns) {
             command->alarm_ns = due_ns;
             return;

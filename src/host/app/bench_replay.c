@@ -6,8 +6,8 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "app__bench.h"
+#include "app__command.h"
 
-#include "host/uv/host.h"
 #include "record/record.h"
 #include "wire/kafka/kafka.h"
 
@@ -22,7 +22,6 @@
 #define PRODUCE_V     7
 #define FETCH_KEY     1
 #define FETCH_V       11
-#define NS_PER_S      UINT64_C(1000000000)
 #define SENDS_A_STEP  64
 
 static const char usage[] = "usage: weir bench replay produce|fetch [OPTION]...\n"
@@ -232,8 +231,7 @@ static void send_some(struct replay *replay, struct replay_conn *conn, uint64_t 
            replay->sent < (uint64_t)replay->requests) {
         uint64_t due_ns = now_ns;
         if (replay->rate > 0) {
-            uint64_t rate = (uint64_t)replay->rate;
-            due_ns = replay->began_ns + replay->sent / rate * NS_PER_S + replay->sent % rate * NS_PER_S / rate;
+            due_ns = bench_due_ns(replay->began_ns, replay->sent, (uint64_t)replay->rate);
             if (due_ns > now_ns) {
                 port_alarm(out, due_ns);
                 break;
@@ -414,11 +412,7 @@ static int read_arguments(struct app_args *args, struct replay *replay)
             if (!app_take_option(args, numbers[i].name, &value)) { continue; }
             is_taken = true;
             int64_t number = 0;
-            if (base_text_parse_i64(base_slice_text(value), &number) != BASE_OK || number < numbers[i].min ||
-                number > numbers[i].max) {
-                return app_usage("bench", "%s is '%s': should be a whole number from %lld to %lld", numbers[i].name,
-                                 value, (long long)numbers[i].min, (long long)numbers[i].max);
-            }
+            is_good = app_number("bench", numbers[i].name, value, numbers[i].min, numbers[i].max, &number);
             memcpy((uint8_t *)replay + numbers[i].at, &number, sizeof number);
         }
         if (!is_taken) { app_refuse(args); }
@@ -427,7 +421,7 @@ static int read_arguments(struct app_args *args, struct replay *replay)
     if (!app_read_endpoint(base_slice_text(replay->bootstrap), &replay->host_name, &replay->port)) {
         return app_usage("bench", "--bootstrap is '%s': should be HOST:PORT", replay->bootstrap);
     }
-    if (replay->topic[0] == '\0' || strlen(replay->topic) > 249) {
+    if (replay->topic[0] == '\0' || strlen(replay->topic) > CLIENT_TOPIC_NAME_MAX) {
         return app_usage("bench", "the topic's name is empty or too long");
     }
     return APP_DONE;

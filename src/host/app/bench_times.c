@@ -4,6 +4,13 @@
  */
 #include "app__bench.h"
 
+#define NS_PER_S UINT64_C(1000000000)
+
+uint64_t bench_due_ns(uint64_t began_ns, uint64_t index, uint64_t rate)
+{
+    return began_ns + index / rate * NS_PER_S + index % rate * NS_PER_S / rate;
+}
+
 static uint32_t slot_of(uint64_t ns)
 {
     uint32_t power = 0;
