@@ -13,10 +13,10 @@ static bool is_same_topic(const struct followed *a, const struct followed *b)
     return a->topic == b->topic && base_uuid_compare(a->id, b->id) == 0;
 }
 
-static struct followed *find_followed(struct session *session, const struct followed *wanted)
+static const struct followed *find_followed(const struct session *session, const struct followed *wanted)
 {
     for (uint32_t i = 0; i < session->count; i++) {
-        struct followed *followed = &session->followed[i];
+        const struct followed *followed = &session->followed[i];
         if (followed->partition == wanted->partition && is_same_topic(followed, wanted)) { return followed; }
     }
     return NULL;
@@ -91,7 +91,7 @@ static void put_forgotten(const struct client *client, struct base_arena *scratc
 _Static_assert(FOLLOWED_BYTES + 64 <= SCRATCH_BYTES, "a fetch of PARTS_OF_ASK partitions fits the scratch");
 
 /* Whether the session knows it as it is wanted now: then it need not be said. */
-static bool is_known(struct session *before, const struct followed *wanted, struct followed *wanted_out)
+static bool is_known(const struct session *before, const struct followed *wanted, struct followed *wanted_out)
 {
     const struct followed *known = find_followed(before, wanted);
     *wanted_out = *wanted;
@@ -104,28 +104,29 @@ void client__session_fill(struct client *client, const struct node *node, const 
                           int16_t version, struct base_arena *scratch, struct kafka_fetch_request *request,
                           struct session *next)
 {
-    struct session before = node->session;
+    const struct session *before = &node->session;
     bool uses_ids = version >= FETCH_BY_ID_FIRST;
     bool has_sessions = version >= FETCH_SESSIONS_FIRST && client->config.uses_fetch_sessions;
-    if (uses_ids != before.uses_ids || !has_sessions) { before.epoch = 0; } /* one by id is no longer one by name */
-    bool is_full = before.epoch == 0;
-    *next = (struct session){.id = before.id, .epoch = before.epoch, .uses_ids = uses_ids, .count = count};
-    request->session_id = has_sessions ? before.id : 0;
-    request->session_epoch = has_sessions ? before.epoch : -1;
+    bool goes_on = has_sessions && uses_ids == before->uses_ids; /* one by id is no longer one by name */
+    int32_t epoch = goes_on ? before->epoch : 0;
+    bool is_full = epoch == 0;
+    *next = (struct session){.id = before->id, .epoch = epoch, .uses_ids = uses_ids, .count = count};
+    request->session_id = has_sessions ? before->id : 0;
+    request->session_epoch = has_sessions ? epoch : -1;
     struct followed wanted[PARTS_OF_ASK];
     for (uint32_t i = 0; i < count; i++) { wanted[i] = wanted_of(client, parts[i], uses_ids); }
     request->topics = kafka_fetch_request_fetch_topic_take(scratch, (int32_t)count);
     request->forgotten_topics_data = kafka_fetch_request_forgotten_topic_take(scratch, PARTS_OF_ASK);
     CHECK(request->topics != NULL && request->forgotten_topics_data != NULL); /* FOLLOWED_BYTES */
     for (uint32_t i = 0; i < count; i++) {
-        bool needs_no_word = is_known(&before, &wanted[i], &next->followed[i]) && !is_full;
+        bool needs_no_word = is_known(before, &wanted[i], &next->followed[i]) && !is_full;
         if (needs_no_word) { continue; }
         put_wanted(client, scratch, request, &wanted[i], count_of_topic(wanted, count, wanted[i].topic));
     }
-    for (uint32_t i = 0; i < before.count && !is_full;
-         i++) { /* a topic made anew is another: its old id is forgotten */
-        if (find_followed(next, &before.followed[i]) == NULL) {
-            put_forgotten(client, scratch, request, &before.followed[i]);
+    for (uint32_t i = 0; i < before->count && !is_full; i++) {
+        /* a topic made anew is another: its old id is forgotten */
+        if (find_followed(next, &before->followed[i]) == NULL) {
+            put_forgotten(client, scratch, request, &before->followed[i]);
         }
     }
 }
@@ -136,9 +137,8 @@ void client__session_lost(struct node *node) { node->session.epoch = 0; } /* its
 
 int64_t client__session_end_offset(struct client *client, const struct node *node, const struct part *part)
 {
-    struct session session = node->session;
-    struct followed wanted = wanted_of(client, client__part_index(client, part), session.uses_ids);
-    const struct followed *followed = find_followed(&session, &wanted);
+    struct followed wanted = wanted_of(client, client__part_index(client, part), node->session.uses_ids);
+    const struct followed *followed = find_followed(&node->session, &wanted);
     return followed == NULL ? -1 : followed->end;
 }
 
