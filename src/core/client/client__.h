@@ -426,6 +426,11 @@ static inline struct base_slice client__topic_name(const struct topic *topic)
 {
     return base_slice_of(topic->name, topic->name_bytes);
 }
+/* Of one that is there, as far as we know. */
+static inline int32_t client__topic_partitions(const struct topic *topic)
+{
+    return topic->state == CLIENT_TOPIC_KNOWN ? topic->partition_count : 0;
+}
 uint32_t client__topic_index(const struct client *client, const struct topic *topic);
 struct part *client__part_find(const struct client *client, uint32_t topic, int32_t index);
 MUST_USE
@@ -494,7 +499,8 @@ void client__tell(struct client *client, struct part *part, enum tell tell);
 void client__group_found(struct client *client, int32_t node, struct kafka_text host, int32_t port);
 void client__group_unfound(struct client *client); /* the coordinator is another one, or none yet */
 void client__group_later(struct client *client);
-void client__group_rejoin(struct client *client); /* the group divides itself anew */
+bool client__group_keep_id(struct client *client, struct kafka_text id); /* our member id; false: it is none */
+void client__group_rejoin(struct client *client);                        /* the group divides itself anew */
 void client__group_lost(struct client *client,
                         bool keeps_id); /* we are no member any more, or not of this generation */
 void client__group_end(struct client *client, int16_t error, enum port_rc rc);
@@ -510,6 +516,14 @@ void client__lost_group(struct client *client, const struct ask *ask);
 void client__group_node_failed(struct client *client);
 
 /* ---- client_choose.c ---- */
+/* What members say to each other, its version in front. Reads what later versions begin with; *version_out is the one it was read as. */
+MUST_USE
+enum base_rc client__protocol_read(enum kafka_message message, struct base_slice bytes, struct base_arena *arena,
+                                   void *says_out, int16_t *version_out);
+/* BASE_FULL: no room in the arena. BASE_BAD: the version can't say it. */
+MUST_USE
+enum base_rc client__protocol_write(enum kafka_message message, const void *says, int16_t version,
+                                    struct base_arena *arena, struct kafka_bytes *bytes_out);
 /* The topics of all members become our own, so that their partitions get known. BASE_FULL: topics_max, or no memory.  */
 MUST_USE
 enum base_rc client__choose_topics(struct client *client, const void *join);

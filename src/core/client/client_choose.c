@@ -43,19 +43,44 @@ struct choice {
     uint32_t *firsts; /* by topic of the client: its first place */
 };
 
+/* ---- what members say ---- */
+
+enum base_rc client__protocol_read(enum kafka_message message, struct base_slice bytes, struct base_arena *arena,
+                                   void *says_out, int16_t *version_out)
+{
+    int16_t version = bytes.size_bytes < 2 ? -1 : (int16_t)base_get_u16(bytes.at);
+    int16_t version_max = kafka_message_version_max(message);
+    size_t used_bytes = 0;
+    if (version < 0) { return BASE_BAD; }
+    if (version > version_max) { version = version_max; } /* later ones begin in the same way */
+    *version_out = version;
+    return kafka_decode_front(message, base_slice_of(bytes.at + 2, bytes.size_bytes - 2), version, arena, says_out,
+                              &used_bytes);
+}
+
+enum base_rc client__protocol_write(enum kafka_message message, const void *says, int16_t version,
+                                    struct base_arena *arena, struct kafka_bytes *bytes_out)
+{
+    struct kafka_size size;
+    if (kafka_size(message, says, version, &size) != BASE_OK) { return BASE_BAD; }
+    uint8_t *at = base_arena_take_bytes(arena, size.memory_bytes + 2);
+    if (at == NULL) { return BASE_FULL; }
+    struct kafka_writer writer;
+    base_put_u16(at, (uint16_t)version);
+    kafka_writer_init(&writer, at + 2, size.memory_bytes);
+    enum base_rc rc = kafka_encode(message, says, version, &writer);
+    CHECK(rc == BASE_OK); /* it was sized */
+    *bytes_out = kafka_bytes_of(at, size.memory_bytes + 2);
+    return BASE_OK;
+}
+
 /* ---- reading ---- */
 
 static bool read_says(struct reader *reader, struct base_arena *arena)
 {
     struct base_slice bytes = kafka_bytes_slice(reader->is->metadata);
-    size_t used_bytes = 0;
-    if (bytes.size_bytes < 2) { return false; }
-    int16_t version = (int16_t)base_get_u16(bytes.at);
-    int16_t version_max = kafka_message_version_max(KAFKA_MESSAGE_CONSUMER_PROTOCOL_SUBSCRIPTION);
-    if (version < 0) { return false; }
-    if (version > version_max) { version = version_max; } /* later ones begin in the same way */
-    struct base_slice body = base_slice_of(bytes.at + 2, bytes.size_bytes - 2);
-    if (kafka_consumer_protocol_subscription_decode_front(body, version, arena, &reader->says, &used_bytes) !=
+    int16_t version = -1;
+    if (client__protocol_read(KAFKA_MESSAGE_CONSUMER_PROTOCOL_SUBSCRIPTION, bytes, arena, &reader->says, &version) !=
         BASE_OK) {
         return false;
     }
@@ -134,7 +159,7 @@ static bool reads(const struct choice *choice, const struct reader *reader, uint
 
 static int32_t partitions_of(const struct client *client, uint32_t topic)
 {
-    return client->topics[topic].state == CLIENT_TOPIC_KNOWN ? client->topics[topic].partition_count : 0;
+    return client__topic_partitions(&client->topics[topic]);
 }
 
 static void list_places(struct choice *choice)
@@ -290,18 +315,10 @@ static enum base_rc write_assignment(const struct choice *choice, const struct r
         indexes[i] = place->index;
         says.assigned_partitions[says.assigned_partitions_count - 1].partitions_count += 1;
     }
-    struct kafka_size size;
-    enum base_rc rc = kafka_consumer_protocol_assignment_size(&says, ASSIGNMENT_VERSION, &size);
-    CHECK(rc == BASE_OK); /* every version can say it */
-    uint8_t *at = base_arena_take_bytes(arena, size.memory_bytes + 2);
-    if (at == NULL) { return BASE_FULL; }
-    struct kafka_writer writer;
-    base_put_u16(at, ASSIGNMENT_VERSION);
-    kafka_writer_init(&writer, at + 2, size.memory_bytes);
-    rc = kafka_consumer_protocol_assignment_encode(&says, ASSIGNMENT_VERSION, &writer);
-    CHECK(rc == BASE_OK); /* it was sized */
-    *bytes_out = kafka_bytes_of(at, size.memory_bytes + 2);
-    return BASE_OK;
+    enum base_rc rc =
+        client__protocol_write(KAFKA_MESSAGE_CONSUMER_PROTOCOL_ASSIGNMENT, &says, ASSIGNMENT_VERSION, arena, bytes_out);
+    CHECK(rc != BASE_BAD); /* every version can say it */
+    return rc;
 }
 
 static enum base_rc write_all(struct choice *choice, struct base_arena *arena, struct kafka_sync_group_request *request)

@@ -322,6 +322,19 @@ void client__group_end(struct client *client, int16_t error, enum port_rc rc)
     client->has_news = true;
 }
 
+bool client__group_keep_id(struct client *client, struct kafka_text text)
+{
+    struct member *member = &client->member;
+    struct base_slice id = kafka_text_slice(text);
+    if (id.size_bytes == 0 || id.size_bytes > sizeof member->member_id) {
+        client__group_end(client, KAFKA_ERROR_UNKNOWN_SERVER_ERROR, PORT_OK);
+        return false;
+    }
+    memcpy(member->member_id, id.at, id.size_bytes);
+    member->member_id_bytes = (uint32_t)id.size_bytes;
+    return true;
+}
+
 void client__group_joined(struct client *client, const struct ask *ask, struct base_slice frame, struct base_slice body)
 {
     struct member *member = &client->member;
@@ -339,13 +352,7 @@ void client__group_joined(struct client *client, const struct ask *ask, struct b
         return;
     }
     const struct kafka_join_group_response *join = answer;
-    struct base_slice id = kafka_text_slice(join->member_id);
-    if (id.size_bytes == 0 || id.size_bytes > sizeof member->member_id) {
-        client__group_end(client, KAFKA_ERROR_UNKNOWN_SERVER_ERROR, PORT_OK);
-        return;
-    }
-    memcpy(member->member_id, id.at, id.size_bytes);
-    member->member_id_bytes = (uint32_t)id.size_bytes;
+    if (!client__group_keep_id(client, join->member_id)) { return; }
     member->generation = join->generation_id;
     member->is_rejoin_wanted = false;
     member->is_leader = kafka_text_equal(join->leader, join->member_id);
@@ -424,17 +431,14 @@ void client__group_assigned(struct client *client, struct base_slice bytes)
     if (bytes.size_bytes > 0) { /* empty: nothing, as Kafka gives to whom the leader forgot */
         size_t room_bytes = bytes.size_bytes * KAFKA_ARENA_FACTOR + 256;
         uint8_t *memory = base_pages_take(client->pages, BASE_CONTROL, room_bytes);
-        int16_t version = bytes.size_bytes < 2 ? -1 : (int16_t)base_get_u16(bytes.at);
         struct kafka_consumer_protocol_assignment assignment;
         struct base_arena arena;
-        size_t used_bytes = 0;
-        if (version > 3) { version = 3; } /* later ones begin in the same way */
-        if (memory == NULL || version < 0) {
-            rc = memory == NULL ? BASE_FULL : BASE_BAD;
-        } else {
+        int16_t version = -1;
+        rc = BASE_FULL;
+        if (memory != NULL) {
             base_arena_init(&arena, memory, room_bytes);
-            rc = kafka_consumer_protocol_assignment_decode_front(base_slice_of(bytes.at + 2, bytes.size_bytes - 2),
-                                                                 version, &arena, &assignment, &used_bytes);
+            rc =
+                client__protocol_read(KAFKA_MESSAGE_CONSUMER_PROTOCOL_ASSIGNMENT, bytes, &arena, &assignment, &version);
         }
         if (rc == BASE_OK) { rc = want_all(client, &assignment); }
         client__give(client, memory);
@@ -462,7 +466,7 @@ static void watch_topics(struct client *client)
     for (uint32_t i = 0; i < member->config.topic_count; i++) {
         struct topic *topic = &client->topics[member->topics[i]];
         if (topic->state == CLIENT_TOPIC_UNKNOWN) { continue; }
-        int32_t count = topic->state == CLIENT_TOPIC_KNOWN ? topic->partition_count : 0;
+        int32_t count = client__topic_partitions(topic);
         if (member->counted[i] < 0) {
             member->counted[i] = count;
         } /* a leader that was not asked to divide (KIP-814) */
@@ -475,6 +479,11 @@ static void watch_topics(struct client *client)
     client__alarm(client, member->look_ns);
 }
 
+static bool is_asked(const struct client *client, enum group_ask what)
+{
+    return (client->member.asked & 1U << what) != 0;
+}
+
 /* The coordinator, when requests can be sent to it. */
 static struct node *coordinator(struct client *client, struct port_out *out)
 {
@@ -485,8 +494,7 @@ static struct node *coordinator(struct client *client, struct port_out *out)
     }
     if (!member->is_coordinator_known) {
         struct node *any = client__node_any(client);
-        bool is_asked = (member->asked & 1U << GROUP_ASK_FIND) != 0;
-        if (!is_asked && any != NULL && client__may_work(client, out)) {
+        if (!is_asked(client, GROUP_ASK_FIND) && any != NULL && client__may_work(client, out)) {
             client__group_ask(client, GROUP_ASK_FIND, any, out);
         }
         return NULL;
@@ -495,11 +503,6 @@ static struct node *coordinator(struct client *client, struct port_out *out)
     client__node_dial(client, node);
     bool is_ready = node->state == NODE_READY && client__may_work(client, out) && client__can_send(client, node, out);
     return is_ready ? node : NULL;
-}
-
-static bool is_asked(const struct client *client, enum group_ask what)
-{
-    return (client->member.asked & 1U << what) != 0;
 }
 
 /* Topics of the members are known, or known to be missing. */

@@ -45,6 +45,12 @@ static struct kafka_text strategy_text(const struct client *client)
     return kafka_text_words(client->member.config.strategy == CLIENT_RANGE ? "range" : "cooperative-sticky");
 }
 
+/* JoinGroup and SyncGroup are answered when the others have come too. */
+static uint64_t round_ms(const struct client *client)
+{
+    return base_max_u64(client->member.config.rebalance_timeout_ms, client->config.request_timeout_ms) + WAIT_SLACK_MS;
+}
+
 /* Sends, and notes that it was. BASE_FULL: later. BASE_BAD: the coordinator is too old for us. */
 static enum base_rc send(struct client *client, struct node *node, enum group_ask what, int16_t version,
                          const void *request, uint64_t timeout_ms, struct port_out *out, struct ask **ask_out)
@@ -159,18 +165,9 @@ static enum base_rc subscription_of(struct client *client, struct base_arena *ar
     says.topics_count = (int32_t)member->config.topic_count;
     says.generation_id = member->generation;
     says.owned_partitions_count = list_owned(client, arena, &says.owned_partitions);
-    struct kafka_size size;
     if (says.owned_partitions_count < 0) { return BASE_FULL; }
-    if (kafka_consumer_protocol_subscription_size(&says, SUBSCRIPTION_VERSION, &size) != BASE_OK) { return BASE_BAD; }
-    uint8_t *at = base_arena_take_bytes(arena, size.memory_bytes + 2);
-    if (at == NULL) { return BASE_FULL; }
-    struct kafka_writer writer;
-    base_put_u16(at, SUBSCRIPTION_VERSION);
-    kafka_writer_init(&writer, at + 2, size.memory_bytes);
-    enum base_rc rc = kafka_consumer_protocol_subscription_encode(&says, SUBSCRIPTION_VERSION, &writer);
-    CHECK(rc == BASE_OK); /* it was sized */
-    *bytes_out = kafka_bytes_of(at, size.memory_bytes + 2);
-    return BASE_OK;
+    return client__protocol_write(KAFKA_MESSAGE_CONSUMER_PROTOCOL_SUBSCRIPTION, &says, SUBSCRIPTION_VERSION, arena,
+                                  bytes_out);
 }
 
 static void ask_join(struct client *client, struct node *node, struct port_out *out)
@@ -203,9 +200,7 @@ static void ask_join(struct client *client, struct node *node, struct port_out *
         request.protocols = &protocol;
         request.protocols_count = 1;
         int16_t version = client__version(node, KAFKA_API_JOIN_GROUP, INT16_MAX);
-        rc = send(client, node, GROUP_ASK_JOIN, version, &request,
-                  base_max_u64(member->config.rebalance_timeout_ms, client->config.request_timeout_ms) + WAIT_SLACK_MS,
-                  out, &ask);
+        rc = send(client, node, GROUP_ASK_JOIN, version, &request, round_ms(client), out, &ask);
     } else {
         client__later(client);
     }
@@ -219,8 +214,7 @@ static void note_counts(struct client *client)
 {
     struct member *member = &client->member;
     for (uint32_t i = 0; i < member->config.topic_count; i++) {
-        const struct topic *topic = &client->topics[member->topics[i]];
-        member->counted[i] = topic->state == CLIENT_TOPIC_KNOWN ? topic->partition_count : 0;
+        member->counted[i] = client__topic_partitions(&client->topics[member->topics[i]]);
     }
 }
 
@@ -245,10 +239,7 @@ static void ask_sync(struct client *client, struct node *node, struct port_out *
     request.protocol_type = kafka_text_words("consumer");
     request.protocol_name = strategy_text(client);
     int16_t version = client__version(node, KAFKA_API_SYNC_GROUP, INT16_MAX);
-    enum base_rc rc =
-        send(client, node, GROUP_ASK_SYNC, version, &request,
-             base_max_u64(member->config.rebalance_timeout_ms, client->config.request_timeout_ms) + WAIT_SLACK_MS, out,
-             &ask);
+    enum base_rc rc = send(client, node, GROUP_ASK_SYNC, version, &request, round_ms(client), out, &ask);
     client__give(client, memory);
     if (rc == BASE_OK) { client__group_forget_join(client); }
 }
@@ -472,16 +463,8 @@ static void on_found(struct client *client, const struct kafka_find_coordinator_
 static void on_joined(struct client *client, const struct ask *ask, const struct kafka_join_group_response *answer,
                       struct base_slice frame, struct base_slice body)
 {
-    struct member *member = &client->member;
     if (answer->error_code == KAFKA_ERROR_MEMBER_ID_REQUIRED) { /* KIP-394: this is our id, come again */
-        struct base_slice id = kafka_text_slice(answer->member_id);
-        if (id.size_bytes == 0 || id.size_bytes > sizeof member->member_id) {
-            client__group_end(client, KAFKA_ERROR_UNKNOWN_SERVER_ERROR, PORT_OK);
-            return;
-        }
-        memcpy(member->member_id, id.at, id.size_bytes);
-        member->member_id_bytes = (uint32_t)id.size_bytes;
-        client__group_rejoin(client);
+        if (client__group_keep_id(client, answer->member_id)) { client__group_rejoin(client); }
         return;
     }
     if (is_fine_in_round(client, answer->error_code)) { client__group_joined(client, ask, frame, body); }
