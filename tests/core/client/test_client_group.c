@@ -46,6 +46,17 @@ static void join(struct fake *fake, struct client_group group)
     fake_run(fake, 50);
 }
 
+/* A member that was given all `parts` and has polled a and b of the first. */
+static struct fake *given_reader(int32_t parts)
+{
+    struct fake *fake = given_group(parts);
+    fake_append(fake, 0, letters, 2, CODEC_NONE);
+    join(fake, ordinary());
+    fake_run(fake, 1);
+    fake->result_count = 0;
+    return fake;
+}
+
 static void fails_with(struct fake *fake, int16_t api_key, int16_t error)
 {
     struct fake_group *group = &fake->coordinator;
@@ -144,11 +155,7 @@ static void a_commit_out_of_range_begins_where_it_was_told(void **state)
 static void leaving_commits_and_gives_no_record_any_more(void **state)
 {
     (void)state;
-    struct fake *fake = given_group(1);
-    fake_append(fake, 0, letters, 2, CODEC_NONE);
-    join(fake, ordinary());
-    fake_run(fake, 1);
-    fake->result_count = 0;
+    struct fake *fake = given_reader(1);
     client_leave(fake->client);
     fake_append(fake, 0, letters + 2, 1, CODEC_NONE);
     fake_run(fake, 1000);
@@ -192,11 +199,7 @@ static void a_leave_without_an_answer_ends_all_the_same(void **state)
 static void an_eager_member_gives_everything_up_before_it_joins_again(void **state)
 {
     (void)state;
-    struct fake *fake = given_group(2);
-    fake_append(fake, 0, letters, 2, CODEC_NONE);
-    join(fake, ordinary());
-    fake_run(fake, 1);
-    fake->result_count = 0;
+    struct fake *fake = given_reader(2);
     fake->coordinator.is_follower = true;
     fake->coordinator.given = 2;
     fails_with(fake, 12, 27); /* Heartbeat: REBALANCE_IN_PROGRESS */
@@ -239,11 +242,7 @@ static void a_member_that_was_thrown_out_has_lost_its_partitions(void **state)
     (void)state;
     static const int16_t errors[] = {25, 22}; /* UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION */
     for (size_t i = 0; i < BASE_ARRAY_COUNT(errors); i++) {
-        struct fake *fake = given_group(1);
-        fake_append(fake, 0, letters, 2, CODEC_NONE);
-        join(fake, ordinary());
-        fake_run(fake, 1);
-        fake->result_count = 0;
+        struct fake *fake = given_reader(1);
         fails_with(fake, 12, errors[i]);
         fake_run(fake, 900);                    /* the fetch that waits for records is answered */
         expect_told(fake, "!0 +0 ~0@-1 va vb"); /* again: it was not committed */
@@ -254,11 +253,7 @@ static void a_member_that_was_thrown_out_has_lost_its_partitions(void **state)
 static void a_commit_that_came_too_late_is_a_loss(void **state)
 {
     (void)state;
-    struct fake *fake = given_group(1);
-    fake_append(fake, 0, letters, 2, CODEC_NONE);
-    join(fake, ordinary());
-    fake_run(fake, 1);
-    fake->result_count = 0;
+    struct fake *fake = given_reader(1);
     fails_with(fake, 12, 27);
     fails_with(fake, 8, 27);
     fake_run(fake, 900);
