@@ -51,13 +51,8 @@ static bool read_bootstrap(struct app_command *command)
 {
     struct base_slice rest = base_slice_text(command->bootstrap);
     while (rest.size_bytes > 0 && command->config.bootstrap_count < CLIENT_BOOTSTRAP_MAX) {
-        const uint8_t *comma = memchr(rest.at, ',', rest.size_bytes);
-        struct base_slice word = rest;
-        if (comma != NULL) { word.size_bytes = (size_t)(comma - rest.at); }
-        size_t gone = comma == NULL ? rest.size_bytes : word.size_bytes + 1;
-        rest = base_slice_of(rest.at + gone, rest.size_bytes - gone);
         struct client_endpoint *endpoint = &command->config.bootstrap[command->config.bootstrap_count];
-        if (!app_read_endpoint(word, &endpoint->host, &endpoint->port)) { return false; }
+        if (!app_read_endpoint(base_slice_take_item(&rest), &endpoint->host, &endpoint->port)) { return false; }
         command->config.bootstrap_count += 1;
     }
     return rest.size_bytes == 0 && command->config.bootstrap_count > 0;
