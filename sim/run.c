@@ -173,12 +173,14 @@ static void note(struct run *run, const char *what)
     history_once(&run->history, &op);
 }
 
-/* What the node keeps of topics that say nothing: 7 days, by a clock that is right now. */
+#define KEPT_MS (INT64_C(7) * 24 * 3600 * 1000) /* by a node, of topics that say nothing */
+
+/* By a clock that is right now. */
 static void note_age(struct run *run)
 {
     struct history_op op = history_op_init(HISTORY_NOTE, "", world_now(run->world));
     memcpy(op.topic, "age", sizeof "age");
-    op.at = INT64_C(7) * 24 * 3600 * 1000;
+    op.at = KEPT_MS;
     op.timestamp_ms = run->wall_start_ms;
     history_once(&run->history, &op);
 }
@@ -586,8 +588,9 @@ void run__begin(struct run *run, const struct world_knobs *knobs)
     for (uint32_t i = 0; i < run->cast.topic_count && run__has_retention(run); i++) {
         const struct actor_topic *topic = &run->cast.topics[i];
         int64_t bytes = topic->retention_bytes, age_ms = topic->retention_ms;
-        check_stream_keeps(run->stream, topic->name, bytes == 0 ? -1 : bytes, age_ms == 0 ? -1 : age_ms);
+        check_stream_keeps(run->stream, topic->name, bytes == 0 ? -1 : bytes, age_ms == 0 ? KEPT_MS : age_ms);
     }
+    if (run__has_retention(run)) { check_stream_keeps(run->stream, "", -1, KEPT_MS); }
     run__schedule(run);
 }
 

@@ -4,8 +4,6 @@
  */
 #include "judge__parts.h"
 
-#define CLOCK_AHEAD_MAX_MS (3600 * INT64_C(1000)) /* a broker's, while it still deletes by it */
-
 void judge__age(struct judge *judge)
 {
     judge->aged_ms = INT64_MIN;
@@ -18,7 +16,7 @@ void judge__age(struct judge *judge)
     }
     if (age == NULL) { return; }
     int64_t now_ms = age->timestamp_ms + (int64_t)((end_ns - age->invoke_ns) / 1000000);
-    judge->aged_ms = now_ms + CLOCK_AHEAD_MAX_MS - age->at;
+    judge->aged_ms = now_ms + CHECK_AHEAD_MAX_MS - age->at;
 }
 
 /* By its own limits. */

@@ -11,6 +11,8 @@
 
 #define CHECK_TEXT_BYTES   400
 #define CHECK_BREACHES_MAX 16
+#define CHECK_AHEAD_MAX_MS \
+    (3600 * INT64_C(1000)) /* a clock's, before retention holds what it says to be from the future */
 
 struct check_breach {
     char id[4]; /* "I19" */

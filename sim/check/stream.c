@@ -14,6 +14,7 @@ struct check_stream *check_stream_create(struct check_report *report)
     CHECK(stream != NULL);
     stream->report = report;
     stream->late_ns = UINT64_MAX;
+    stream->wall_min_ms = INT64_MAX;
     stream->scratch = malloc(STREAM_SCRATCH_BYTES);
     CHECK(stream->scratch != NULL);
     return stream;
@@ -47,6 +48,7 @@ void check_stream_event(struct check_stream *stream, uint32_t shard, const struc
 {
     stream->now_ns = base_max_u64(stream->now_ns, event->now_ns);
     stream->wall_ms = event->wall_ms;
+    stream->wall_min_ms = base_min_i64(stream->wall_min_ms, event->wall_ms);
     stream->wall_max_ms = base_max_i64(stream->wall_max_ms, event->wall_ms);
     if (event->kind == PORT_EVENT_STOP) { stream->is_stopping = true; }
     if (event->kind != PORT_EVENT_DONE) { return; }

@@ -70,7 +70,7 @@ void check_stream_rotten(struct check_stream *stream);
 /* For fetches that are asked from now on: an answer, or a wake-up, that comes more than this too late is a breach. */
 void check_stream_late(struct check_stream *stream, uint64_t late_ns);
 
-/* What retention that topic has; -1: none. What is told of no topic has none, once anything was told. */
+/* What retention that topic has, or ("") every topic that nothing else is said of; -1: none. No word of either: none, once anything was told. */
 void check_stream_keeps(struct check_stream *stream, const char *topic, int64_t bytes, int64_t age_ms);
 /* The node has been at rest for longer than retention takes to look: nothing may be left that it must take. `is_time_right`: its
  * clock was never wrong. */

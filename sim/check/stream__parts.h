@@ -191,9 +191,10 @@ struct check_stream {
     uint32_t session_count, session_room;
     uint64_t sequence;
     bool is_rotten;
-    bool is_stopping;             /* it was told to */
-    uint64_t now_ns;              /* of the node's clock */
-    int64_t wall_ms, wall_max_ms; /* its wall clock, and the furthest that it ever stood */
+    bool is_stopping;                 /* it was told to */
+    uint64_t now_ns;                  /* of the node's clock */
+    int64_t wall_ms;                  /* its wall clock */
+    int64_t wall_min_ms, wall_max_ms; /* the least and the furthest that it ever stood */
     uint64_t late_ns;
     struct stream_rule rules[STREAM_RULES_MAX];
     uint32_t rule_count;

@@ -89,10 +89,12 @@ void check_stream_keeps(struct check_stream *stream, const char *topic, int64_t 
 
 static const struct stream_rule *rule_of(const struct check_stream *stream, const struct stream_log *log)
 {
+    const struct stream_rule *others = NULL;
     for (uint32_t i = 0; i < stream->rule_count; i++) {
         if (strcmp(stream->rules[i].topic, log->name) == 0) { return &stream->rules[i]; }
+        if (stream->rules[i].topic[0] == '\0') { others = &stream->rules[i]; }
     }
-    return NULL;
+    return others;
 }
 
 static bool is_of(const struct stream_path *path, const char *folder)
@@ -137,10 +139,14 @@ static struct shelf view_segment(const struct stream_path *path, int64_t end)
     return shelf;
 }
 
-/* By the broker's clock at its furthest: what came from the future is taken by the time it came, which nobody here knows. */
+/* By the broker's clock at its furthest. What was from the future by it, when it stood at its least, may have aged from when it came, which
+ * nobody here knows: by how far the clock went at most. */
 static bool may_be_old(const struct check_stream *stream, const struct stream_rule *rule, int64_t newest_ms)
 {
-    return rule->age_ms >= 0 && (newest_ms > stream->wall_max_ms || stream->wall_max_ms - newest_ms > rule->age_ms);
+    if (rule->age_ms < 0) { return false; }
+    bool may_be_ahead = newest_ms > stream->wall_min_ms + CHECK_AHEAD_MAX_MS;
+    int64_t since_ms = may_be_ahead ? stream->wall_min_ms : newest_ms;
+    return stream->wall_max_ms - since_ms > rule->age_ms;
 }
 
 void stream__keep_started(struct check_stream *stream, const struct stream_log *log, int64_t from, int64_t to)

@@ -696,6 +696,27 @@ static void a_record_from_the_future_that_is_replayed_with_the_clock_behind_take
     world_free(world);
 }
 
+/* It ages from when it came by the clock that was furthest. */
+static void a_clock_that_goes_back_and_partly_forth_takes_no_fresh_record(void **state)
+{
+    (void)state;
+    const int64_t year_ms = INT64_C(31536000000);
+    struct world *world = given_world();
+    world->log_config.retention_ms = 86400000;
+    world->log_config.segment_bytes = 1 << 20;
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    int64_t timestamp = world->wall_ms;
+    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100, .timestamp = timestamp});
+    world_run(world);
+    world->wall_ms -= 3 * year_ms;
+    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100, .timestamp = timestamp});
+    world_run(world);
+    world->wall_ms += 2 * year_ms;
+    world_alarm(world, 300001);
+    assert_int_equal(world_view(world, ref).offset_start, 0);
+    world_free(world);
+}
+
 static void epoch_ends_are_as_kafka_answers_them(void **state)
 {
     (void)state;
@@ -753,6 +774,7 @@ int main(void)
         cmocka_unit_test(a_record_from_the_future_that_is_replayed_with_the_clock_behind_takes_no_fresh_one_along),
         cmocka_unit_test(a_wall_clock_that_jumped_ahead_deletes_nothing),
         cmocka_unit_test(a_start_with_the_clock_behind_makes_no_record_older),
+        cmocka_unit_test(a_clock_that_goes_back_and_partly_forth_takes_no_fresh_record),
         cmocka_unit_test(epoch_ends_are_as_kafka_answers_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,7 +13,7 @@
 #include "record/record.h"
 #include "stream.h"
 
-enum { FIRST_MS = 1000000, BATCH_BYTES = 100 };
+enum { FIRST_MS = 100000000, BATCH_BYTES = 100 };
 
 static const struct base_part part = {.topic = {{9, 9, 9}}, .index = 0};
 
@@ -134,6 +134,30 @@ static void a_segment_that_goes_when_only_its_first_record_is_old_is_I1(void **s
     expect_only(f, "I1");
 }
 
+static void what_was_from_the_future_when_the_clock_was_behind_may_go_by_how_far_the_clock_went(void **state)
+{
+    (void)state;
+    enum { HOUR_MS = 3600000 };
+    struct fixture *f = given(-1, 5000);
+    write_segment(f, 0, 2);
+    write_segment(f, 2, 2);
+    see(f, 0, 4, FIRST_MS - 2 * HOUR_MS);
+    see(f, 2, 4, FIRST_MS - 2 * HOUR_MS + 5001);
+    expect_only(f, NULL);
+}
+
+static void what_was_from_the_future_and_goes_before_the_clock_went_so_far_is_I1(void **state)
+{
+    (void)state;
+    enum { HOUR_MS = 3600000 };
+    struct fixture *f = given(-1, 5000);
+    write_segment(f, 0, 2);
+    write_segment(f, 2, 2);
+    see(f, 0, 4, FIRST_MS - 2 * HOUR_MS);
+    see(f, 2, 4, FIRST_MS - 2 * HOUR_MS + 5000);
+    expect_only(f, "I1");
+}
+
 static void a_topic_without_retention_keeps_all(void **state)
 {
     (void)state;
@@ -184,6 +208,8 @@ int main(void)
         cmocka_unit_test(a_start_inside_of_a_segment_is_I1),
         cmocka_unit_test(a_segment_may_go_when_its_newest_record_is_old),
         cmocka_unit_test(a_segment_that_goes_when_only_its_first_record_is_old_is_I1),
+        cmocka_unit_test(what_was_from_the_future_when_the_clock_was_behind_may_go_by_how_far_the_clock_went),
+        cmocka_unit_test(what_was_from_the_future_and_goes_before_the_clock_went_so_far_is_I1),
         cmocka_unit_test(a_topic_without_retention_keeps_all),
         cmocka_unit_test(a_segment_that_stays_when_enough_comes_after_it_is_I25),
         cmocka_unit_test(a_segment_that_stays_when_it_is_old_is_I25),
