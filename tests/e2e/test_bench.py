@@ -82,6 +82,45 @@ def test_replay():
         equal(result["failed"], 50, "a partition that is not there")
 
 
+def test_replay_over_partitions_is_spread_evenly():
+    with Broker(2, name="bench") as broker:
+        with Conn(broker.host, broker.port) as conn:
+            equal(conn.create_topic("bench", 12)[0], 0, "create")
+        result = bench(broker, "replay", "produce", "--requests", "100", "--records", "7", "--partition", "2", "--partitions", "10",
+                       "--connections", "2", "--compression", "lz4")
+        equal((result["records"], result["failed"]), (700, 0), "replay produce")
+        with Conn(broker.host, broker.port) as conn:
+            rows = conn.list_offsets("bench", {p: -1 for p in range(12)})
+            equal([rows[p][2] for p in range(12)], [0, 0] + 10 * [70], "records of each partition")
+        result = bench(broker, "replay", "fetch", "--requests", "50", "--partition", "2", "--partitions", "10")
+        equal((result["requests"], result["failed"]), (50, 0), "replay fetch")
+
+
+def test_replay_e2e_delivers_everything_to_each_follower():
+    with Broker(2, name="bench") as broker:
+        with Conn(broker.host, broker.port) as conn:
+            equal(conn.create_topic("bench", 1)[0], 0, "create")
+        for args, requests, records, followers in ((["--rate", "500", "--spin"], 300, 1, 1), (["--rate", "2000"], 400, 3, 5),
+                                                   (["--max-bytes", "5000"], 200, 20, 3)):
+            before = ends(broker, "bench", 1)
+            result = bench(broker, "replay", "e2e", "--requests", str(requests), "--records", str(records), "--followers", str(followers), *args)
+            equal((result["requests"], result["records"], result["failed"]), (requests, requests * records * followers, 0), f"replay e2e {args}")
+            check_times(result)
+            equal(ends(broker, "bench", 1) - before, (requests + 1) * records, "records in the log, those of the first request with them")
+
+
+def test_replay_ends_after_its_seconds_and_asks_for_metadata():
+    with Broker(1, name="bench") as broker:
+        with Conn(broker.host, broker.port) as conn:
+            equal(conn.create_topic("bench", 20)[0], 0, "create")
+        result = bench(broker, "replay", "metadata", "--requests", "200", "--in-flight", "8")
+        equal((result["requests"], result["failed"]), (200, 0), "replay metadata")
+        check(result["bytes"] >= 200 * 20 * 20, f"20 partitions are told in {result['bytes'] / 200} bytes")
+        result = bench(broker, "replay", "produce", "--requests", "1000000000", "--seconds", "1", "--records", "1")
+        check(0.9 <= result["seconds"] < 20 and result["failed"] == 0, f"a second: {result}")
+        equal(ends(broker, "bench", 20), result["records"], "all that was sent was answered")
+
+
 def test_a_stall_is_paid_for_by_all_that_waited():
     """At a rate the time of a record begins when it was to be sent: half a second of silence shows in more than the few in flight."""
     with Broker(1, name="bench") as broker:
@@ -104,7 +143,8 @@ def test_a_stall_is_paid_for_by_all_that_waited():
 def test_wrong_words_and_a_broker_that_goes():
     with Broker(1, name="bench") as broker:
         for args in ((), ("swim",), ("replay",), ("replay", "swim"), ("produce", "--records", "0"), ("produce", "--acks", "2"),
-                     ("e2e", "--size", "7"), ("fetch", "--topic", ""), ("replay", "fetch", "--connections", "1000"), ("produce", "--nope")):
+                     ("e2e", "--size", "7"), ("fetch", "--topic", ""), ("replay", "fetch", "--connections", "2000"), ("replay", "e2e", "--connections", "2"),
+                     ("replay", "produce", "--followers", "2"), ("replay", "produce", "--compression", "fast"), ("produce", "--nope")):
             code, out, err = weir("bench", *args, timeout_s=20)
             equal((code, out), (2, ""), f"bench {' '.join(args)}")
             check(err.startswith("error: "), f"bench {' '.join(args)} says {err!r}")
