@@ -20,6 +20,7 @@ struct run_shape { /* drawn from the seed; each may be set */
     int64_t records, value_bytes_max, pause_max_ms, crashes, load_ms, segment_bytes, journal_bytes, io_errors,
         clean_stop;
     int64_t state_crashes, sync_errors, full_disks, retention, refusals, region_mb, rots;
+    int64_t page_cache; /* 1: some topics are of the page cache, 0: none; -1: as drawn */
     int64_t admin_operations;
     int64_t odds, session_slots, session_eviction_ms;
     int64_t groups; /* of consumers; 0: none */
@@ -70,6 +71,7 @@ struct run {
     uint32_t trap_count;
     enum run_state sprung; /* whose crash is planned; RUN_STATE_COUNT: of none */
     bool is_calm;          /* faults have stopped */
+    bool drops_writes;     /* its disk: what was written may be gone from the page cache */
     bool is_rotten;        /* bits of the journal were flipped */
     struct run_left left[RUN_LEFT_MAX];
     uint32_t left_count;

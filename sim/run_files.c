@@ -35,6 +35,8 @@ static size_t folder_bytes(const char *name)
     return slash == NULL ? 0 : (size_t)(slash - name) + 1;
 }
 
+static int64_t base_of(const char *name) { return strtoll(name + folder_bytes(name), NULL, 10); }
+
 /* A producer is forgotten after a day without a batch; one that a clock far behind had stamped, sooner. The clock that a broker goes by
  * may be an hour ahead. */
 static int64_t forgotten_ms(const struct run *run)
@@ -51,17 +53,15 @@ static void judge_segment(struct looking *looking, const char *next)
     size_t bytes = folder_bytes(name);
     char log[NAME_BYTES_MAX + 16];
     (void)snprintf(log, sizeof log, "%s.log", name); /* as above */
-    /* The final reader has read every record. What nobody opened for that belongs to no log: a crash came between a segment's
-     * first bytes and its row in the journal. */
-    if (!check_stream_opened(run->stream, log)) { return; }
-    bool is_last = strncmp(name, next, bytes) != 0 && check_stream_written(run->stream, log) > 0;
+    bool is_last = strncmp(name, next, bytes) != 0;
     struct check_segment segment = {.name = name,
-                                    .base = strtoll(name + bytes, NULL, 10),
+                                    .base = base_of(name),
                                     .log = view_file(run, name, ".log", false),
                                     .index = view_file(run, name, ".index", true),
                                     .timeindex = view_file(run, name, ".timeindex", true),
                                     .producers = &looking->producers,
-                                    .is_last = is_last};
+                                    .end = is_last ? check_stream_log_end(run->stream, log) : -1,
+                                    .is_last = is_last && check_stream_written(run->stream, log) > 0};
     check_segment(&looking->run->report, &segment);
 }
 
@@ -75,6 +75,11 @@ static void look_at_file(void *context, const char *path, uint64_t size_bytes)
                       strcmp(path + path_bytes - 4, ".log") == 0;
     /* A folder of a topic that goes has another name. */
     if (!is_segment || memchr(path, '.', bytes) != NULL) { return; }
+    /* The final reader has read every record. What nobody opened for that belongs to no log: a crash came between a segment's
+     * first bytes and its row in the journal. And what begins behind the end of its log is on its way out. */
+    if (!check_stream_opened(looking->run->stream, path)) { return; }
+    int64_t end = check_stream_log_end(looking->run->stream, path);
+    if (end >= 0 && base_of(path) > end) { return; }
     judge_segment(looking, path);
     if (strncmp(looking->name, path, bytes) != 0) { /* another log */
         looking->producers = (struct check_producers){.forgotten_ms = forgotten_ms(looking->run)};

@@ -32,6 +32,7 @@ static const struct {
     {"region_mb", offsetof(struct run_shape, region_mb), NODE_REGION_MB_MIN, 1024},
     {"sync_errors", offsetof(struct run_shape, sync_errors), 0, 1},
     {"retention", offsetof(struct run_shape, retention), -1, 1},
+    {"page_cache", offsetof(struct run_shape, page_cache), -1, 1},
     {"full_disks", offsetof(struct run_shape, full_disks), 0, 100},
     {"io_errors", offsetof(struct run_shape, io_errors), 0, 1},
     {"clean_stop", offsetof(struct run_shape, clean_stop), 0, 1},
@@ -152,7 +153,7 @@ void run__shape_draw(struct run *run, struct world_knobs *knobs)
     shape->sync_errors = base_prng_chance(&run->prng, 1, 5) ? 1 : 0;
     shape->full_disks = draw_full_disks(config->seed);
     draw_sessions(shape, config->seed);
-    shape->retention = -1; /* as drawn */
+    shape->retention = shape->page_cache = -1; /* as drawn */
     shape->churn = draw_churn(config->seed);
     shape->refusals = base_prng_chance(&run->prng, 1, 4) ? 1 : 0;
     shape->region_mb = base_prng_chance(&run->prng, 1, 3) ? draw(run, NODE_REGION_MB_MIN, 30) : NODE_REGION_MB_MAX;
@@ -163,6 +164,11 @@ void run__shape_draw(struct run *run, struct world_knobs *knobs)
     knobs->restart_delay_max_ns = 400 * WORLD_MS;
     if (base_prng_chance(&run->prng, 1, 6)) { knobs->handles_max = (uint32_t)draw(run, 30, 60); }
     run__shape_set(run, knobs);
+}
+
+static bool drops_writes(const struct world_knobs *knobs)
+{
+    return knobs->rate_ppm[WORLD_DISK_EIO_BACK] > 0 || knobs->rate_ppm[WORLD_DISK_EIO_SYNC] > 0;
 }
 
 void run__shape_set(struct run *run, struct world_knobs *knobs)
@@ -178,6 +184,7 @@ void run__shape_set(struct run *run, struct world_knobs *knobs)
         bool is_known = world_knobs_set(knobs, config->sets[i].name, config->sets[i].value);
         CHECK(is_known); /* the command line has looked */
     }
+    run->drops_writes = drops_writes(knobs);
 }
 
 static void retention_dice(const struct run *run, struct base_prng *prng_out)
@@ -207,6 +214,25 @@ static void draw_retention(const struct run *run, uint32_t at, struct actor_topi
     if (topic->segment_bytes == 0) { topic->segment_bytes = 16384; }
 }
 
+/* In one seed of three, of two thirds of the topics; half of these are flushed by number or time. Not where the disk fails to write
+ * back what nobody may ever ask a sync for: what it took of a page-cache topic, no checker can know. Nor where the journal rots: a segment's
+ * row is all that there is of its records. */
+static void draw_durability(const struct run *run, uint32_t at, struct actor_topic *topic)
+{
+    struct base_prng prng;
+    base_prng_init(&prng, run->config->seed,
+                   UINT64_C(0x7061676573)); /* "pages": a stream of its own, as full disks have */
+    bool is_drawn = base_prng_chance(&prng, 1, 3);
+    bool is_on = (run->shape.page_cache < 0 ? is_drawn : run->shape.page_cache > 0) && !run->drops_writes &&
+                 run->shape.rots == 0;
+    for (uint32_t i = 0; i < 8 * (at + 1); i++) { (void)base_prng_u64(&prng); }
+    if (!is_on || base_prng_chance(&prng, 1, 3)) { return; }
+    topic->is_page_cache = true;
+    uint64_t kind = base_prng_below(&prng, 4);
+    if (kind == 1) { topic->flush_messages = 1 + (uint32_t)base_prng_below(&prng, 40); }
+    if (kind == 2) { topic->flush_ms = 10 + (uint32_t)base_prng_below(&prng, 1000); }
+}
+
 static void make_topics(struct run *run)
 {
     struct actor_cast *cast = &run->cast;
@@ -219,6 +245,7 @@ static void make_topics(struct run *run)
         (void)snprintf(topic->name, sizeof topic->name, "%s%" PRIu32, topic->is_stable ? "t" : "x", i); /* short */
         topic->segment_bytes = (uint32_t)run->shape.segment_bytes;
         draw_retention(run, i, topic);
+        draw_durability(run, i, topic);
         topic->is_stamped = draw(run, 0, 3) == 0;
         topic->is_slow_to_go = i % 2 == 0;
         topic->partition_count = (int32_t)draw(run, 1, run->shape.partitions_max);

@@ -30,11 +30,14 @@ struct actor_topic {
     uint32_t retention_bytes; /* 0: for ever */
     uint32_t retention_ms;    /* the same */
     int32_t partition_count;
-    uint32_t incarnation; /* how often its creation was asked for */
-    bool is_stamped;      /* message.timestamp.type=LogAppendTime */
-    bool is_stable;       /* created once, never deleted */
-    bool is_slow_to_go;   /* files that are not wanted any more stay for two seconds, not for a third of one */
-    bool is_ready;        /* somebody saw it created */
+    uint32_t incarnation;    /* how often its creation was asked for */
+    bool is_stamped;         /* message.timestamp.type=LogAppendTime */
+    bool is_page_cache;      /* weir.durability: acknowledged when written */
+    uint32_t flush_messages; /* 0: as the topic's default has it; the same */
+    uint32_t flush_ms;
+    bool is_stable;     /* created once, never deleted */
+    bool is_slow_to_go; /* files that are not wanted any more stay for two seconds, not for a third of one */
+    bool is_ready;      /* somebody saw it created */
 };
 
 static inline bool actor_topic_is_trimmed(const struct actor_topic *topic) /* its start moves */

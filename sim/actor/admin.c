@@ -47,7 +47,7 @@ static struct history_op op_of(const struct actor *actor, enum history_kind kind
  * INDEX_STRIDE bytes of records, and room for an entry of the larger of the two, which takes 12. */
 #define INDEX_INTERVAL 1024
 #define INDEX_STRIDE   2560
-#define CONFIGS_MAX    8
+#define CONFIGS_MAX    11
 struct topic_configs {
     struct kafka_create_topics_request_creatable_topic_config items[CONFIGS_MAX];
     int32_t count;
@@ -77,6 +77,9 @@ static void configure(struct topic_configs *configs, const struct actor_topic *t
     if (topic->retention_bytes > 0) { add_number(configs, "retention.bytes", topic->retention_bytes); }
     if (topic->retention_ms > 0) { add_number(configs, "retention.ms", topic->retention_ms); }
     add_number(configs, "file.delete.delay.ms", topic->is_slow_to_go ? 2000 : 300);
+    if (topic->is_page_cache) { add_config(configs, "weir.durability", "page-cache"); }
+    if (topic->flush_messages > 0) { add_number(configs, "flush.messages", topic->flush_messages); }
+    if (topic->flush_ms > 0) { add_number(configs, "flush.ms", topic->flush_ms); }
     if (topic->segment_bytes == 0) { return; }
     if (topic->segment_bytes / 1024 % 3 == 0) { add_config(configs, "preallocate", "true"); }
     if (topic->segment_bytes / 1024 % 4 == 0) { add_config(configs, "compression.type", "lz4"); }
@@ -89,7 +92,7 @@ static bool ask_create(struct actor *actor, uint32_t at)
     struct actor_topic *topic = &actor->spec->cast->topics[at];
     struct history_op op = op_of(actor, HISTORY_CREATE, at);
     op.count = topic->partition_count;
-    op.at = actor_topic_is_trimmed(topic) ? 1 : 0;
+    op.at = (actor_topic_is_trimmed(topic) ? HISTORY_TRIMMED : 0) | (topic->is_page_cache ? HISTORY_LOSSY : 0);
     struct kafka_create_topics_request_creatable_topic wanted;
     kafka_create_topics_request_creatable_topic_init(&wanted);
     wanted.name = kafka_text_words(topic->name);

@@ -95,12 +95,18 @@ void check_segment(struct check_report *report, const struct check_segment *segm
     struct rec_batch batch;
     enum rec_verdict verdict;
     while ((verdict = rec_batch_next(&rest, &batch)) == REC_OK) {
+        bool is_over = segment->end >= 0 && !segment->is_last && scan.offset >= segment->end;
+        if (is_over) { break; }
         at_batch(&scan, &batch);
         scan.position += batch.size_bytes;
     }
     if (verdict != REC_END && segment->is_last) {
         check_breach(report, "I20", "after byte %" PRIu64 " of %" PRIu64 " %s.log has no batch: %s", scan.position,
                      (uint64_t)segment->log.size_bytes, segment->name, rec_verdict_text(verdict));
+    }
+    if (segment->end >= 0 && scan.offset != segment->end) {
+        check_breach(report, "I8", "the batches of %s.log end at %" PRId64 ", and its log at %" PRId64, segment->name,
+                     scan.offset, segment->end);
     }
     if (scan.index_at != segment->index.size_bytes) {
         check_breach(report, "I15", "entry %zu of %s.index (%zu bytes) names no batch that is there",

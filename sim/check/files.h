@@ -37,6 +37,7 @@ struct check_segment {
     struct base_slice index,
         timeindex; /* as far as the broker has written to them since it started: what a crash left may stay */
     struct check_producers *producers; /* moves on from segment to segment of a log; NULL: not looked at */
+    int64_t end;  /* of the last of its log: where that ends, and what a crash left may begin; -1: not told */
     bool is_last; /* of its log, and written to since: nothing is left of a crash behind its batches */
 };
 

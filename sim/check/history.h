@@ -16,7 +16,7 @@ enum history_kind {
     HISTORY_PRODUCE = 0, /* topic, partition, acks, idempotent, record; ok: offset (-1: not told) */
     HISTORY_READ,        /* one line, ok: topic, id, partition, offset, record, session, final */
     HISTORY_END, /* one line, ok: a reader has read everything there was: topic, partition, offset (the end), final */
-    HISTORY_CREATE,  /* topic, count: its partitions */
+    HISTORY_CREATE,  /* topic, count: its partitions, at: HISTORY_TRIMMED, HISTORY_LOSSY */
     HISTORY_DELETE,  /* topic */
     HISTORY_OFFSETS, /* topic, partition, at (-1 latest, -2 earliest, else a time); ok: offset, timestamp */
     HISTORY_TOPIC,   /* is it there: topic; ok: count partitions, -1: it is not */
@@ -34,6 +34,9 @@ enum history_kind {
     HISTORY_NOTE,      /* one line, ok; text: "calm", "final", "crash", "restart", "age" */
     HISTORY_KIND_COUNT
 };
+
+/* What may be gone of a topic: what is at the front; what was there when the power went. */
+enum { HISTORY_TRIMMED = 1, HISTORY_LOSSY = 2 };
 
 enum history_what { HISTORY_INVOKE = 0, HISTORY_OK, HISTORY_FAIL, HISTORY_UNKNOWN };
 

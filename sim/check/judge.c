@@ -150,6 +150,27 @@ static const struct history_op *find_final(const struct judge *judge, const stru
     return NULL;
 }
 
+/* The power took it, and with it all that stood behind it then: what was acknowledged behind it before that is not there either. */
+static void judge_lost(struct judge *judge, const struct history_op *lost)
+{
+    uint64_t cut_ns = judge__power_cut(judge, lost->invoke_ns);
+    for (uint32_t i = 0; i < judge->produced_count; i++) {
+        const struct history_op *op = judge->produced[i];
+        if (op->what != HISTORY_OK || op->acks != -1 || op->offset <= lost->offset || lost->offset < 0) { continue; }
+        if (op->partition != lost->partition || strcmp(op->topic, lost->topic) != 0 || op->end_ns >= cut_ns) {
+            continue;
+        }
+        if (judge__may_be_deleted(judge, op) || judge__may_be_deleted(judge, lost)) { continue; }
+        const struct history_op *there = judge__final_at(judge, op->topic, op->partition, op->offset);
+        if (there == NULL || !judge__same_record(there, op)) { continue; }
+        check_breach(judge->report, "I1",
+                     "record " RECORD " was acknowledged at " PLACE " and is gone, and " RECORD
+                     ", acknowledged behind it before the power went, is not",
+                     RECORD_OF(lost), PLACE_OF(lost), RECORD_OF(op));
+        return;
+    }
+}
+
 static void judge_acknowledged(struct judge *judge)
 {
     for (uint32_t i = 0; i < judge->produced_count; i++) {
@@ -160,10 +181,15 @@ static void judge_acknowledged(struct judge *judge)
         const struct history_op *there =
             op->offset >= 0 ? judge__final_at(judge, op->topic, op->partition, op->offset) : find_final(judge, op);
         if (there == NULL && judge__may_be_trimmed(judge, op)) { continue; }
+        bool is_there = there != NULL && judge__same_record(there, op);
+        if (!is_there && judge__may_be_lost(judge, op)) {
+            judge_lost(judge, op);
+            continue;
+        }
         if (there == NULL) {
             check_breach(judge->report, "I1", "record " RECORD " was acknowledged at " PLACE " and is gone",
                          RECORD_OF(op), PLACE_OF(op));
-        } else if (!judge__same_record(there, op)) {
+        } else if (!is_there) {
             check_breach(judge->report, "I1",
                          "record " RECORD " was acknowledged at " PLACE ", where " RECORD " is now", RECORD_OF(op),
                          PLACE_OF(op), RECORD_OF(there));
@@ -186,7 +212,8 @@ static void judge_reads_of_acknowledged(struct judge *judge)
                          PLACE_OF(read), RECORD_OF(read), op->topic, op->partition);
         }
         /* Not a second copy, by a retry. */
-        bool is_it = (op->offset < 0 || op->offset == read->offset) && !judge__may_be_deleted(judge, op);
+        bool is_it = (op->offset < 0 || op->offset == read->offset) && !judge__may_be_deleted(judge, op) &&
+                     !judge__may_be_lost(judge, read);
         if (is_it && op->timestamp_ms >= 0 && read->timestamp_ms >= 0 && op->timestamp_ms != read->timestamp_ms) {
             check_breach(judge->report, "I20",
                          "record " RECORD " was produced with the timestamp %" PRId64 " and is read at " PLACE
@@ -200,7 +227,7 @@ static void judge_reads_of_acknowledged(struct judge *judge)
         /* Without idempotence it may stand there a second time, by a retry. */
         bool is_elsewhere =
             op->what == HISTORY_OK && op->acks == -1 && op->is_idempotent && op->offset >= 0 &&
-            read->offset != op->offset && !judge__may_be_deleted(judge, op) &&
+            read->offset != op->offset && !judge__may_be_deleted(judge, op) && !judge__may_be_lost(judge, read) &&
             !judge__may_be_trimmed(judge, read); /* what is known of a producer may go with its records */
         if (is_elsewhere) {
             check_breach(judge->report, "I1",
@@ -218,6 +245,7 @@ static void judge_repeated_reads(struct judge *judge)
         const struct history_op *before = judge->reads[i - 1];
         const struct history_op *read = judge->reads[i];
         if (compare_id_place(before, read) != 0 || judge__same_record(before, read)) { continue; }
+        if (judge__may_be_lost(judge, before)) { continue; }
         check_breach(judge->report, "I4", "at " PLACE " " RECORD " was read, and another time " RECORD, PLACE_OF(read),
                      RECORD_OF(before), RECORD_OF(read));
     }
@@ -225,7 +253,7 @@ static void judge_repeated_reads(struct judge *judge)
         const struct history_op *read = judge->reads[i];
         if (read->is_final || judge__was_deleted(judge, read->topic)) { continue; }
         int64_t end = judge__final_end(judge, read->topic, read->partition);
-        if (end >= 0 && read->offset >= end) {
+        if (end >= 0 && read->offset >= end && !judge__may_be_lost(judge, read)) {
             check_breach(judge->report, "I4", RECORD " was read at " PLACE ", and the log ended at %" PRId64 " later",
                          RECORD_OF(read), PLACE_OF(read), end);
         }
@@ -280,7 +308,8 @@ static void judge_unique_acks(struct judge *judge)
     for (uint32_t i = 0; i < count; i++) {
         const struct history_op *op = acked[i];
         if (op->what != HISTORY_OK || op->offset < 0 || op->acks != -1) { continue; }
-        bool is_same = before != NULL && judge__compare_place(before, op) == 0 && !judge__may_be_deleted(judge, before);
+        bool is_same = before != NULL && judge__compare_place(before, op) == 0 &&
+                       !judge__may_be_deleted(judge, before) && !judge__may_be_lost(judge, before);
         if (is_same) {
             check_breach(judge->report, "I8", RECORD " and " RECORD " were both acknowledged at " PLACE,
                          RECORD_OF(before), RECORD_OF(op), PLACE_OF(op));

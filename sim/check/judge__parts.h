@@ -34,6 +34,11 @@ int64_t judge__final_start(const struct judge *judge, const char *topic, int32_t
 int64_t judge__start_max(const struct judge *judge, const char *topic, int32_t partition);
 /* Before the start that retention moved. */
 bool judge__may_be_trimmed(const struct judge *judge, const struct history_op *op);
+bool judge__is_lossy(const struct judge *judge, const char *topic); /* a page-cache topic */
+/* The first power cut from then on; UINT64_MAX: none. */
+uint64_t judge__power_cut(const struct judge *judge, uint64_t from_ns);
+/* Of a page-cache topic, and the power went after it was asked for. */
+bool judge__may_be_lost(const struct judge *judge, const struct history_op *op);
 void judge__age(struct judge *judge); /* what the history says of the node's retention: first of all */
 /* The topic that `op` meant may have been deleted since `op` began. */
 bool judge__may_be_deleted(const struct judge *judge, const struct history_op *op);

@@ -1,8 +1,11 @@
-/* judge_trim.c: see judge.h. What retention may have taken: of topics with limits of their own, and what is older than the node keeps.
+/* judge_trim.c: see judge.h. What may be gone: by retention, of topics with limits of their own, and of what is older than the node keeps;
+ * by a power cut, of page-cache topics.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "judge__parts.h"
+
+#define ON_THE_WAY_NS (UINT64_C(10) * 1000000000) /* what was sent before the power went may be read after it */
 
 void judge__age(struct judge *judge)
 {
@@ -24,9 +27,39 @@ static bool is_trimmed(const struct judge *judge, const char *topic)
 {
     for (uint32_t i = 0; i < judge->history->op_count; i++) {
         const struct history_op *op = &judge->history->ops[i];
-        if (op->kind == HISTORY_CREATE && op->at == 1 && strcmp(op->topic, topic) == 0) { return true; }
+        if (op->kind == HISTORY_CREATE && (op->at & HISTORY_TRIMMED) != 0 && strcmp(op->topic, topic) == 0) {
+            return true;
+        }
     }
     return false;
+}
+
+bool judge__is_lossy(const struct judge *judge, const char *topic)
+{
+    for (uint32_t i = 0; i < judge->history->op_count; i++) {
+        const struct history_op *op = &judge->history->ops[i];
+        if (op->kind == HISTORY_CREATE && (op->at & HISTORY_LOSSY) != 0 && strcmp(op->topic, topic) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+uint64_t judge__power_cut(const struct judge *judge, uint64_t from_ns)
+{
+    for (uint32_t i = 0; i < judge->history->op_count; i++) {
+        const struct history_op *op = &judge->history->ops[i];
+        bool is_cut = op->kind == HISTORY_NOTE && strcmp(op->topic, "crash") == 0 && op->count == 1;
+        if (is_cut && op->invoke_ns >= from_ns) { return op->invoke_ns; }
+    }
+    return UINT64_MAX;
+}
+
+bool judge__may_be_lost(const struct judge *judge, const struct history_op *op)
+{
+    if (!judge__is_lossy(judge, op->topic)) { return false; }
+    uint64_t way_ns = op->kind == HISTORY_READ ? ON_THE_WAY_NS : 0;
+    return judge__power_cut(judge, op->invoke_ns - base_min_u64(op->invoke_ns, way_ns)) != UINT64_MAX;
 }
 
 /* A record that is known: where it stands and since when. */

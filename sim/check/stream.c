@@ -70,8 +70,17 @@ void check_stream_effect(struct check_stream *stream, uint32_t shard, const stru
     }
 }
 
+/* What must be there after it. Of several crashes in a row the worst counts. */
+static void note_floor(const struct check_stream *stream, struct stream_log *log, enum check_crash crash)
+{
+    int64_t floor = log->watermark;
+    if (log->is_page_cache && crash == CHECK_POWER) { floor = base_min_i64(floor, stream__durable_end(stream, log)); }
+    log->floor = log->is_seen ? floor : base_min_i64(log->floor, floor);
+}
+
 void check_stream_crash(struct check_stream *stream, enum check_crash crash)
 {
+    for (uint32_t i = 0; i < stream->log_count; i++) { note_floor(stream, &stream->logs[i], crash); }
     stream__disk_crash(stream, crash);
     stream__tap_crash(stream);
     stream->now_ns = 0; /* the next start has another clock */
@@ -127,17 +136,22 @@ static void judge_recovered(struct check_stream *stream, struct stream_log *log,
     bool may_have_grown = is_own(log); /* a node registers itself, and its coordinators go on, before it serves */
     int64_t end_max = log->offset_end; /* or what a write under way brought there */
     if (stream__asked_end(stream, log) > end_max) { end_max = stream__asked_end(stream, log); }
-    if ((now->offset_end > end_max && !may_have_grown) || now->offset_end < log->watermark) {
+    if ((now->offset_end > end_max && !may_have_grown) || now->offset_end < log->floor) {
         check_breach(stream->report, "I18",
                      "%s-%" PRId32 " had watermark %" PRId64 " and end %" PRId64
-                     " before the restart, and ends at %" PRId64 " after",
-                     log->name, log->id.index, log->watermark, log->offset_end, now->offset_end);
+                     " before the restart, and ends at %" PRId64 " after, where %" PRId64 " is the least",
+                     log->name, log->id.index, log->watermark, log->offset_end, now->offset_end, log->floor);
     }
     if (now->watermark != now->offset_end && !may_have_grown) {
         check_breach(stream->report, "I18", "%s-%" PRId32 " was recovered to %" PRId64 " with watermark %" PRId64,
                      log->name, log->id.index, now->offset_end, now->watermark);
     }
     restart_rows(stream, log, now->offset_end);
+    if (log->is_page_cache) {
+        log->synced_end = now->offset_end;
+        log->synced_max = base_max_i64(log->synced_max, log->synced_end);
+        log->watermark = base_min_i64(log->watermark, now->watermark);
+    }
 }
 
 static void judge_watermark(struct check_stream *stream, struct stream_log *log, const struct check_log *now)
@@ -164,6 +178,7 @@ void check_stream_log(struct check_stream *stream, const struct check_log *now, 
         (void)snprintf(log->name, sizeof log->name, "%.*s", (int)now->topic.size_bytes, (const char *)now->topic.at);
     }
     log->is_hurt = now->is_failed;
+    log->is_page_cache = now->is_page_cache;
     if (now->is_failed) {
         if (stream->counts.errors == 0 && !stream->is_rotten && !log->is_told) {
             check_breach(stream->report, "I18", "%s-%" PRId32 " is damaged or failed, and no disk was", log->name,

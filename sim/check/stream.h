@@ -19,6 +19,9 @@
  *     I18  a log that had a watermark is there after recovery, its start did not move, it ends where it is synced, and
  *          nothing is longer than it was before the crash
  *
+ * Of a page-cache log, which no row of the journal names, what is written takes the place of what is synced. A power cut may take
+ * what no sync of its segments covers, and nothing below that; a process that ends takes nothing.
+ *
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef CHECK_STREAM_H
@@ -48,6 +51,7 @@ struct check_log {
     int64_t offset_end;
     int64_t watermark;
     bool is_failed; /* or damaged */
+    bool is_page_cache;
 };
 /* One log as it is now. `is_serving`: recovery has ended. */
 void check_stream_log(struct check_stream *stream, const struct check_log *log, bool is_serving);
@@ -58,6 +62,8 @@ void check_stream_deleting(struct check_stream *stream, struct base_uuid topic);
 
 /* How far that file was written to since the node started; 0: not at all. */
 uint64_t check_stream_written(const struct check_stream *stream, const char *path);
+/* Where the log of that segment ended when it was last looked at; -1: there is none of that name. */
+int64_t check_stream_log_end(const struct check_stream *stream, const char *path);
 /* That file was opened since the last crash. */
 bool check_stream_opened(const struct check_stream *stream, const char *path);
 

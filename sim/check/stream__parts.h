@@ -49,6 +49,7 @@ struct stream_write {
     uint64_t from, to;
     uint64_t done_sequence;
     int64_t offset_base; /* of a segment: the first batch's */
+    int64_t offset_end;  /* of a segment: past its last batch */
 };
 
 struct stream_sync {
@@ -96,14 +97,16 @@ struct stream_log {
     uint64_t mark_count;
     int64_t offset_start, offset_end;
     uint64_t start_since_ns; /* when offset_start was seen first; UINT64_MAX: not in this life */
+    int64_t floor;           /* of a page-cache log: what the crashes since it was seen must have left */
     int64_t start_named;     /* the highest start that a row of the journal ever named */
     int64_t start_asked;     /* the highest that a client may have asked for */
     bool is_known;           /* the broker had it */
     bool is_seen;            /* since this boot began to serve */
     bool may_go;             /* its topic is being deleted */
-    bool is_told;            /* a breach was reported; once is enough */
-    bool is_hurt;            /* failed or damaged when last seen */
-    uint64_t gone_ns;        /* when its deletion was answered, in this life; 0: it was not */
+    bool is_page_cache;
+    bool is_told;     /* a breach was reported; once is enough */
+    bool is_hurt;     /* failed or damaged when last seen */
+    uint64_t gone_ns; /* when its deletion was answered, in this life; 0: it was not */
 };
 
 /* ---- fetch sessions ---- */
@@ -207,6 +210,9 @@ struct stream_log *stream__log(struct check_stream *stream, struct base_part id)
 
 /* A write to one of its segments, past what the journal's rows name and below `end`, has not been synced. */
 bool stream__has_unsynced_segment(const struct check_stream *stream, const struct stream_log *log, int64_t end);
+
+/* A page-cache log: the first offset of what no sync has covered; its written end when all is. */
+int64_t stream__durable_end(const struct check_stream *stream, const struct stream_log *log);
 
 /* Past the last offset that was ever written to its segments. */
 int64_t stream__asked_end(const struct check_stream *stream, const struct stream_log *log);

@@ -193,9 +193,53 @@ int64_t stream__asked_end(const struct check_stream *stream, const struct stream
     return end;
 }
 
-/* A piece of a write to a segment is a batch, or several. */
-static void note_batches(struct check_stream *stream, struct stream_path *path, const struct port_effect *effect)
+int64_t stream__durable_end(const struct check_stream *stream, const struct stream_log *log)
 {
+    char folder[320];
+    (void)snprintf(folder, sizeof folder, "%s-%" PRId32 "/", log->name, log->id.index);
+    int64_t end = log->synced_end;
+    for (uint32_t i = 0; i < stream->write_count; i++) {
+        const struct stream_write *write = &stream->writes[i];
+        const char *name = stream->paths[write->path].name;
+        if (name == NULL || strncmp(name, folder, strlen(folder)) != 0 || strstr(name, ".log") == NULL) { continue; }
+        if (write->from < write->to && write->offset_base < end) { end = write->offset_base; }
+    }
+    return end;
+}
+
+/* The newest log of that name: older ones of it were deleted. NULL: none. */
+static struct stream_log *log_of_segment(const struct check_stream *stream, const char *name)
+{
+    if (name == NULL || strstr(name, ".log") == NULL) { return NULL; }
+    for (uint32_t i = stream->log_count; i-- > 0;) {
+        struct stream_log *log = &stream->logs[i];
+        char folder[320];
+        int bytes = snprintf(folder, sizeof folder, "%s-%" PRId32 "/", log->name, log->id.index);
+        if (log->name[0] != 0 && strncmp(name, folder, (size_t)bytes) == 0) { return log; }
+    }
+    return NULL;
+}
+
+static struct stream_log *page_cache_log(const struct check_stream *stream, uint32_t path)
+{
+    struct stream_log *log = log_of_segment(stream, stream->paths[path].name);
+    return log != NULL && log->is_page_cache ? log : NULL;
+}
+
+int64_t check_stream_log_end(const struct check_stream *stream, const char *path)
+{
+    const struct stream_log *log = log_of_segment(stream, path);
+    return log == NULL ? -1 : log->offset_end;
+}
+
+/* A piece of a write to a segment is a batch, or several. What is left of a short write begins within one, and ends where that would. */
+static void note_batches(struct check_stream *stream, const struct port_effect *effect, struct stream_write *write)
+{
+    struct stream_path *path = &stream->paths[write->path];
+    const struct stream_log *log = page_cache_log(stream, write->path);
+    bool is_first = log != NULL;
+    if (is_first) { write->offset_base = log->synced_end; }
+    write->offset_end = path->asked_end;
     uint64_t piece_at = effect->position_bytes;
     for (uint32_t i = 0; i < effect->piece_count; i++) {
         struct base_slice rest = base_slice_of(effect->pieces[i].at, (size_t)effect->pieces[i].size_bytes);
@@ -205,6 +249,9 @@ static void note_batches(struct check_stream *stream, struct stream_path *path, 
             if (rec_offset_end(&batch) > path->asked_end) { path->asked_end = rec_offset_end(&batch); }
             stream__keep_batch(stream, path, at, &batch);
             at += batch.size_bytes;
+            if (is_first) { write->offset_base = batch.base_offset; }
+            write->offset_end = rec_offset_end(&batch);
+            is_first = false;
         }
         piece_at += effect->pieces[i].size_bytes;
     }
@@ -324,17 +371,18 @@ static void asked_write(struct check_stream *stream, const struct port_effect *e
     stream->paths[path].written_end = base_max_u64(stream->paths[path].written_end, to);
     forget_poisoned(stream, path, effect->position_bytes, to);
     stream->writes = check__grow(stream->writes, stream->write_count, &stream->write_room, sizeof *stream->writes);
-    if (strstr(stream->paths[path].name == NULL ? "" : stream->paths[path].name, ".log") != NULL) {
-        note_batches(stream, &stream->paths[path], effect);
-    }
     uint8_t base[8] = {0};                   /* a segment's batches begin with their offset */
     (void)gather(effect, base, sizeof base); /* a shorter write is none of batches */
-    stream->writes[stream->write_count++] = (struct stream_write){.path = path,
-                                                                  .file = effect->file,
-                                                                  .token = effect->token,
-                                                                  .from = effect->position_bytes,
-                                                                  .to = to,
-                                                                  .offset_base = (int64_t)base_get_u64(base)};
+    struct stream_write *write = &stream->writes[stream->write_count++];
+    *write = (struct stream_write){.path = path,
+                                   .file = effect->file,
+                                   .token = effect->token,
+                                   .from = effect->position_bytes,
+                                   .to = to,
+                                   .offset_base = (int64_t)base_get_u64(base)};
+    if (strstr(stream->paths[path].name == NULL ? "" : stream->paths[path].name, ".log") != NULL) {
+        note_batches(stream, effect, write);
+    }
     if (stream->paths[path].is_journal) { take_group(stream, path, effect, to); }
 }
 
@@ -373,8 +421,14 @@ static void done_write(struct check_stream *stream, const struct port_event *eve
         bool is_it = write->state == WRITE_ASKED && write->token == event->done.token &&
                      port_file_equal(write->file, event->done.file);
         if (!is_it) { continue; }
+        bool is_whole = event->done.rc == PORT_OK && write->from + event->done.count == write->to;
         write->to =
             write->from + (event->done.rc == PORT_OK ? event->done.count : 0); /* of a failed one nothing counts */
+        struct stream_log *log = is_whole ? page_cache_log(stream, write->path) : NULL;
+        if (log != NULL) {
+            log->synced_end = base_max_i64(log->synced_end, write->offset_end);
+            log->synced_max = base_max_i64(log->synced_max, log->synced_end);
+        }
         write->state = WRITE_DONE;
         write->done_sequence = ++stream->sequence;
         return;

@@ -27,7 +27,7 @@ struct files {
 static struct files *given_files(void)
 {
     static struct files files;
-    files = (struct files){.segment = {.name = "t-0/00000000000000000010", .base = 10, .is_last = true}};
+    files = (struct files){.segment = {.name = "t-0/00000000000000000010", .base = 10, .end = -1, .is_last = true}};
     uint32_t used = 0;
     for (uint32_t i = 0; i < BATCHES; i++) {
         struct rec_build build;
@@ -164,6 +164,32 @@ static void bytes_after_the_last_batch_of_a_log_are_I20(void **state)
     expect_only(files, NULL);
 }
 
+static void what_a_crash_left_behind_the_end_of_a_log_is_not_looked_at(void **state)
+{
+    (void)state;
+    struct files *files = given_files();
+    files->log[files->at[2] + REC_HEADER_BYTES + 3] ^= 4;
+    files->segment.index.size_bytes = 8; /* of the second batch alone */
+    files->segment.timeindex.size_bytes = 12;
+    files->segment.is_last = false;
+    files->segment.end = 14;
+    expect_only(files, NULL);
+    files->segment.is_last = true; /* written to since: nothing may be left */
+    struct check_report report = {.count = 0};
+    check_segment(&report, &files->segment);
+    assert_true(check_has(&report, "I20"));
+}
+
+static void a_log_that_ends_elsewhere_than_its_batches_is_I8(void **state)
+{
+    (void)state;
+    struct files *files = given_files();
+    files->segment.end = 17;
+    expect_only(files, "I8");
+    files->segment.end = 16;
+    expect_only(files, NULL);
+}
+
 static void an_index_entry_that_names_no_batch_is_I15(void **state)
 {
     (void)state;
@@ -194,6 +220,8 @@ int main(void)
         cmocka_unit_test(a_segment_that_begins_elsewhere_than_it_is_named_is_I8),
         cmocka_unit_test(a_flipped_bit_is_I20),
         cmocka_unit_test(bytes_after_the_last_batch_of_a_log_are_I20),
+        cmocka_unit_test(what_a_crash_left_behind_the_end_of_a_log_is_not_looked_at),
+        cmocka_unit_test(a_log_that_ends_elsewhere_than_its_batches_is_I8),
         cmocka_unit_test(batches_of_a_producer_that_kafka_would_not_take_are_I9),
         cmocka_unit_test(a_producer_is_known_from_one_segment_to_the_next_until_it_is_forgotten),
         cmocka_unit_test(an_index_entry_that_names_no_batch_is_I15),

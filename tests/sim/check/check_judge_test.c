@@ -176,6 +176,31 @@ static void without_a_word_of_the_nodes_age_nothing_is_too_old(void **state)
                 "I1", "acknowledged at t-0 offset 0 and is gone");
 }
 
+#define CREATED_LOSSY    "1 a1 0 invoke create topic=t at=2 count=1\n2 a1 0 ok create topic=t at=2 count=1\n"
+#define CRASH(op, count) "20 - " op " ok note topic=crash count=" count "\n"
+
+static void what_a_power_cut_takes_of_a_page_cache_topic_may_be_gone(void **state)
+{
+    (void)state;
+    struct check_report report = judge(CREATED_LOSSY ACKED("1", "0", "0") ACKED("2", "1", "1") CRASH("3", "1")
+                                           FINAL("30", "4", "0", "0") END("5", "1"));
+    if (report.count > 0) { fail_msg("%s: %s", report.breaches[0].id, report.breaches[0].text); }
+    expect_only(CREATED_LOSSY ACKED("1", "0", "0") ACKED("2", "1", "1") CRASH("3", "2") FINAL("30", "4", "0", "0")
+                    END("5", "1"),
+                "I1"); /* the process died */
+    expect_only(CREATED ACKED("1", "0", "0") ACKED("2", "1", "1") CRASH("3", "1") FINAL("30", "4", "0", "0")
+                    END("5", "1"),
+                "I1"); /* another topic */
+}
+
+static void a_power_cut_takes_no_record_from_between_others(void **state)
+{
+    (void)state;
+    expect_told(CREATED_LOSSY ACKED("1", "0", "0") ACKED("2", "1", "1") ACKED("3", "2", "2") CRASH("4", "1")
+                    FINAL("30", "5", "0", "0") FINAL("31", "6", "2", "2") END("7", "3"),
+                "I1", "1.1.1 was acknowledged at t-0 offset 1 and is gone, and 1.1.2, acknowledged behind it");
+}
+
 static void an_acknowledged_record_at_another_offset_is_I1(void **state)
 {
     (void)state;
@@ -444,6 +469,8 @@ int main(void)
         cmocka_unit_test(a_record_that_is_not_too_old_may_not_go_with_those_that_are),
         cmocka_unit_test(what_nobody_was_told_of_may_be_too_old_as_well),
         cmocka_unit_test(without_a_word_of_the_nodes_age_nothing_is_too_old),
+        cmocka_unit_test(what_a_power_cut_takes_of_a_page_cache_topic_may_be_gone),
+        cmocka_unit_test(a_power_cut_takes_no_record_from_between_others),
         cmocka_unit_test(an_acknowledged_record_at_another_offset_is_I1),
         cmocka_unit_test(another_record_where_one_was_acknowledged_is_I1),
         cmocka_unit_test(an_acknowledged_record_read_at_another_offset_too_is_I1),

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "record/record.h"
 #include "stream.h"
 #include "talk.h"
 #include "wire/kafka/kafka.h"
@@ -449,6 +450,99 @@ static void what_a_sync_of_the_segment_covered_is_synced_though_no_row_names_it(
     done_with(f);
 }
 
+/* ---- page-cache logs: what is written counts ---- */
+
+static void see_page_cache(struct fixture *f, int64_t end)
+{
+    struct check_log log = {
+        .id = part, .topic = base_slice_text("t"), .offset_end = end, .watermark = end, .is_page_cache = true};
+    check_stream_log(f->stream, &log, true);
+}
+
+/* Asks for a write of a batch of two records. */
+static uint64_t ask_batch(struct fixture *f, int64_t base)
+{
+    struct rec_build build;
+    struct rec_build_config config = rec_build_plain();
+    config.base_offset = base;
+    CHECK(rec_build_init(&build, f->group, sizeof f->group, config) == BASE_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(rec_build_add(&build, 1, rec_null(), rec_value_of(base_slice_text("value")), NULL, 0),
+                         BASE_OK);
+    }
+    f->piece = (struct port_piece){.at = f->group, .size_bytes = rec_build_end(&build).size_bytes};
+    return ask(f, (struct port_effect){.kind = PORT_WRITE,
+                                       .file = segment_file,
+                                       .position_bytes = (uint64_t)base * SEGMENT_WRITE_BYTES,
+                                       .pieces = &f->piece,
+                                       .piece_count = 1});
+}
+
+static void write_batch(struct fixture *f, int64_t base)
+{
+    uint64_t write = ask_batch(f, base);
+    done(f, PORT_WRITE, segment_file, write, PORT_OK, f->piece.size_bytes);
+    see_page_cache(f, base + 2);
+}
+
+static struct fixture *given_page_cache(void)
+{
+    struct fixture *f = given();
+    open_file(f, segment_file, "t-0/00000000000000000000.log");
+    see_page_cache(f, 0);
+    return f;
+}
+
+static void a_page_cache_log_is_acknowledged_when_written_and_not_before(void **state)
+{
+    (void)state;
+    struct fixture *f = given_page_cache();
+    write_batch(f, 0);
+    acknowledge(f, 1);
+    check_stream_read(f->stream, part, 1);
+    expect_only(f, NULL);
+    f = given_page_cache();
+    (void)ask_batch(f, 0); /* never done */
+    acknowledge(f, 0);
+    expect_only(f, "I19");
+    f = given_page_cache();
+    uint64_t write = ask_batch(f, 0);
+    done(f, PORT_WRITE, segment_file, write, PORT_OK, 20); /* short */
+    check_stream_read(f->stream, part, 0);
+    expect_only(f, "I4");
+}
+
+/* Two batches, the first of them synced; then the node is gone, and back with that end. */
+static struct fixture *given_crash(enum check_crash crash, int64_t end)
+{
+    struct fixture *f = given_page_cache();
+    write_batch(f, 0);
+    uint64_t sync = sync_file(f, segment_file);
+    write_batch(f, 2);
+    done(f, PORT_SYNC, segment_file, sync, PORT_OK, 0);
+    check_stream_crash(f->stream, crash);
+    see_page_cache(f, end);
+    check_stream_recovered(f->stream);
+    return f;
+}
+
+static void a_power_cut_takes_of_a_page_cache_log_what_was_not_synced_and_no_more(void **state)
+{
+    (void)state;
+    expect_only(given_crash(CHECK_POWER, 4), NULL);
+    expect_only(given_crash(CHECK_POWER, 2), NULL);
+    expect_only(given_crash(CHECK_POWER, 0), "I18");
+    expect_only(given_crash(CHECK_POWER, 6), "I18");
+}
+
+static void a_dead_process_takes_nothing_of_a_page_cache_log(void **state)
+{
+    (void)state;
+    expect_only(given_crash(CHECK_PROCESS, 4), NULL);
+    expect_only(given_crash(CHECK_PROCESS, 2), "I18");
+    expect_only(given_crash(CHECK_STOPPED, 2), "I18");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -473,6 +567,9 @@ int main(void)
         cmocka_unit_test(what_a_dead_process_left_unsynced_is_not_synced_by_reading_it),
         cmocka_unit_test(what_was_synced_when_it_was_read_may_be_told_after_its_deletion),
         cmocka_unit_test(what_a_sync_of_the_segment_covered_is_synced_though_no_row_names_it),
+        cmocka_unit_test(a_page_cache_log_is_acknowledged_when_written_and_not_before),
+        cmocka_unit_test(a_power_cut_takes_of_a_page_cache_log_what_was_not_synced_and_no_more),
+        cmocka_unit_test(a_dead_process_takes_nothing_of_a_page_cache_log),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
