@@ -653,7 +653,7 @@ void plog__cut_done(struct plog *plog, const struct port_event *event, struct po
     if (cutter->state != PLOG__CUT_SCAN) {
         search_read(plog, base_min_u64(count, PLOG__CHUNK_BYTES));
     } else if (count == 0) { /* below what was written */
-        abandon(plog, event->done.rc == PORT_OK || event->done.rc == PORT_IO ? PLOG_DAMAGED : PLOG_STORAGE);
+        abandon(plog, event->done.rc == PORT_OK ? PLOG_DAMAGED : PLOG_STORAGE);
     } else {
         cutter->chunk_bytes += base_min_u64(count, PLOG__CHUNK_BYTES - cutter->chunk_bytes);
     }

@@ -793,7 +793,7 @@ void plog__read_done(struct plog *plog, struct plog__read *read, const struct po
         /* it begins anew */
     } else if (read->state == PLOG__READ_INDEX) {
         search_read(read, segment, base_min_u64(count, PLOG__CHUNK_BYTES));
-    } else if (is_failed && event->done.rc != PORT_IO) {
+    } else if (is_failed) { /* another time it may go well: that is no word about what is written there */
         answer(plog, read, result_of(event->done.rc));
     } else if (read->state == PLOG__READ_SCAN) {
         read->chunk_bytes += base_min_u64(count, PLOG__CHUNK_BYTES - read->chunk_bytes);

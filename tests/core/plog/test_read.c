@@ -602,6 +602,28 @@ static void a_segment_that_went_does_not_come_back_with_a_power_cut(void **state
     world_free(world);
 }
 
+static void a_read_that_the_disk_refuses_once_says_so_and_damages_nothing(void **state)
+{
+    (void)state;
+    for (int is_scan = 0; is_scan < 2;
+         is_scan++) { /* the headers on the way to an offset, or the bytes of the answer */
+        struct world *world = given_world();
+        world->log_config.segment_bytes = 1 << 20;
+        struct plog_ref ref = world_log(world, 0, "topic", 0);
+        for (int i = 0; i < 20; i++) { (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100}); }
+        world_run(world);
+        world_restart(world, CRASH_PROCESS);
+        ref = world_log(world, 0, "topic", 0);
+        world_fault(world, (struct fault){.kind = PORT_READ, .suffix = ".log", .times = 1, .rc = PORT_IO});
+        uint64_t token = world_read(world, ref, is_scan == 0 ? 0 : 13, 100000);
+        world_run(world);
+        assert_int_equal(world_answer(world, token)->result, PLOG_STORAGE);
+        assert_false(world_view(world, ref).is_damaged);
+        assert_int_equal(world_read_all(world, ref), 20);
+        world_free(world);
+    }
+}
+
 static void a_log_of_many_segments_is_retained_in_portions(void **state)
 {
     (void)state;
@@ -769,6 +791,7 @@ int main(void)
         cmocka_unit_test(an_index_write_of_a_segment_that_retention_takes_ends_well),
         cmocka_unit_test(a_last_segment_that_retention_took_is_no_damage_after_a_restart),
         cmocka_unit_test(a_segment_that_went_does_not_come_back_with_a_power_cut),
+        cmocka_unit_test(a_read_that_the_disk_refuses_once_says_so_and_damages_nothing),
         cmocka_unit_test(a_log_of_many_segments_is_retained_in_portions),
         cmocka_unit_test(a_record_from_the_future_does_not_defeat_retention),
         cmocka_unit_test(a_record_from_the_future_that_is_replayed_with_the_clock_behind_takes_no_fresh_one_along),
