@@ -172,7 +172,7 @@ static bool has_room(const struct broker *broker, const struct port_out *out)
 }
 
 /* Whatever asks more of others waits while queues are nearly full; taking messages empties them. */
-static bool may_ask(const struct broker *broker)
+bool may_ask(const struct broker *broker)
 {
     return ring_room(&broker->inbox) >= broker->inbox.size / 2 && ring_room(&broker->outbox) >= broker->outbox.size / 2;
 }
@@ -477,6 +477,7 @@ static enum base_rc create_tables(struct broker *broker, struct base_arena *aren
     base_list_init(&broker->issuing);
     base_list_init(&broker->starved);
     base_list_init(&broker->watching);
+    base_list_init(&broker->unwatching);
     base_list_init(&broker->releasing);
     broker->parts_asked_max = parts_of_front(config, sizes);
     if (base_pool_create(arena, sizeof(struct request), sizes->requests, &broker->requests) != BASE_OK ||

@@ -83,7 +83,8 @@ struct back_op {
 /* ---- the front -------------------------------------------------------------------------------------------------- */
 
 /*   begin -> ISSUING -all parts asked-> WAITING -parts are back-> ANSWERED -sent, parts back-> free
- *         -> CONTROLLED -the controller answered-> WAITING      Fetch: WAITING -> PARKED -woke, expired-> ISSUING
+ *         -> CONTROLLED -the controller answered-> WAITING      Fetch: WAITING -> PARKED -woke, expired, gone->
+ *            UNWATCHING -no shard watches for it-> ISSUING, or ANSWERED when its connection is gone
  *   ANSWERED, or WAITING before PARKED -many leases-> RELEASING -> where it went
  *   any of them -no memory-> STARVED -memory came back-> where it was (enum request_retry) */
 enum request_state {
@@ -91,6 +92,7 @@ enum request_state {
     REQUEST_ISSUING,    /* its parts are being asked for, a portion a step; on broker.issuing */
     REQUEST_WAITING,    /* for parts, or in the middle of a step */
     REQUEST_PARKED,     /* Fetch: for a watermark or its deadline; its deadline is in the heap */
+    REQUEST_UNWATCHING, /* Fetch: its watches are called off, a few a poll; on broker.unwatching */
     REQUEST_CONTROLLED, /* for the controller; Fetch: for the shard of its session */
     REQUEST_STARVED,    /* for memory; on broker.starved */
     REQUEST_RELEASING,  /* its leases, a few a poll; on broker.releasing */
@@ -174,7 +176,7 @@ struct fetching {
 struct memory_block;
 struct sized_topic;
 struct request {
-    struct base_link link;        /* of broker.issuing, starved, watching or releasing */
+    struct base_link link;        /* of broker.issuing, starved, watching, unwatching or releasing */
     struct base_link parked_link; /* of the connection's parked requests */
     struct base_heap_item deadline;
     enum request_state state;
@@ -210,6 +212,7 @@ struct request {
     uint32_t parts_unwritten; /* acks=1: parts that have not said written or failed */
     uint64_t begun_ns;
     uint64_t deadline_ns;      /* Fetch */
+    uint64_t shards_unwatched; /* Fetch: a bit each, of this time of calling off */
     uint64_t starves_until_ns; /* 0: has found its memory so far */
     uint8_t *answer_block;
     bool wants_written;
@@ -360,6 +363,7 @@ struct broker {
     struct base_list issuing;
     struct base_list starved;
     struct base_list watching;
+    struct base_list unwatching;
     struct base_list releasing;
     struct base_list *parked; /* by connection index; initialised at first use */
     struct seen *seen;        /* by partition slot: parts_supersede */
@@ -451,6 +455,7 @@ MUST_USE
 bool ring_pop(struct ring *ring, struct port_message *message_out);
 struct port_message *message_begin(struct port_message *message, uint32_t to, enum message_kind kind);
 void message_send(struct broker *broker, const struct port_message *message, struct port_out *out);
+bool may_ask(const struct broker *broker);
 void message_to_all(struct broker *broker, const struct port_message *message, struct port_out *out); /* itself too */
 void log_words(struct port_out *out, enum port_level level, const char *words, const char *detail);
 
@@ -542,8 +547,8 @@ void fetch_released(struct broker *broker, struct request *request, struct port_
 void fetch_woke(struct broker *broker, struct request *request, struct port_out *out);
 void fetch_unwatched(struct broker *broker, struct request *request);
 void fetch_expired(struct broker *broker, struct request *request, struct port_out *out);
-void fetch_stop_waiting(struct broker *broker, struct request *request, struct port_out *out);
 bool fetch_watch(struct broker *broker, struct port_out *out);
+bool fetch_unwatch(struct broker *broker, struct port_out *out);
 void fetch_read(struct broker *broker, struct request *request, struct port_out *out); /* its items are known */
 void fetch_tell(struct broker *broker, struct request *request, struct port_out *out); /* what is told is known */
 void fetch_refuse(struct broker *broker, struct request *request, int16_t error, struct port_out *out);

@@ -18,6 +18,7 @@
 
 #define ISOLATION_LEVEL_MAX 1
 #define BUSY_RETRY_NS       (UINT64_C(20) * 1000000)
+#define UNWATCHED_AT_ONCE   16
 #define ANSWER_BYTES_MAX \
     (INT64_C(1) << 30) /* far below what its length of 31 bits can say, whatever fetch.max.bytes is */
 
@@ -343,32 +344,65 @@ bool fetch_watch(struct broker *broker, struct port_out *out)
     return true;
 }
 
-/* Takes a parked request back: its watches are called off (once per shard), and old wake-ups won't be heard. */
-void fetch_stop_waiting(struct broker *broker, struct request *request, struct port_out *out)
+/* Calls off up to UNWATCHED_AT_ONCE watches from request->part_next on, once per shard. True: all are. */
+static bool unwatch_some(struct broker *broker, struct request *request, struct port_out *out)
 {
-    CHECK(request->state == REQUEST_PARKED);
-    uint64_t told = 0;
-    for (uint32_t i = 0; i < request->part_count; i++) {
-        const struct part *part = &request->parts[i];
-        if (!part->is_watched || (told & UINT64_C(1) << part->shard) != 0) { continue; }
-        told |= UINT64_C(1) << part->shard;
+    uint32_t left = UNWATCHED_AT_ONCE;
+    for (; request->part_next < request->part_count && left > 0; request->part_next++) {
+        const struct part *part = &request->parts[request->part_next];
+        uint64_t shard_bit = UINT64_C(1) << part->shard;
+        if (!part->is_watched || (request->shards_unwatched & shard_bit) != 0) { continue; }
+        request->shards_unwatched |= shard_bit;
         struct port_message message;
         message_begin(&message, part->shard, MSG_UNWATCH);
         put_asker(&message, 3, request_asker(broker, request, 0));
         message_send(broker, &message, out);
+        left -= 1;
     }
+    return request->part_next == request->part_count;
+}
+
+/* All its watches are called off: from here on old wake-ups are not heard, and it looks once more, if there is anybody to tell. */
+static void look_again(struct broker *broker, struct request *request, struct port_out *out)
+{
+    request->generation = next_generation(broker);
+    request->state = REQUEST_WAITING;
+    if (conn_is_open(broker->conns, request->conn)) {
+        begin_round(broker, request, out);
+    } else {
+        request_answer_none(broker, request, out);
+    }
+}
+
+/* A connection's requests may all end at once, and each has watches in many shards: where there is little room they wait in line. */
+void fetch_woke(struct broker *broker, struct request *request, struct port_out *out)
+{
+    CHECK(request->state == REQUEST_PARKED);
     if (base_link_is_on(&request->link)) { base_list_remove(&broker->watching, &request->link); }
     base_list_remove(&broker->parked[request->conn_index], &request->parked_link);
     broker->parked_count -= 1;
     if (base_heap_holds(&request->deadline)) { base_heap_remove(&broker->deadlines, &request->deadline); }
-    request->generation = next_generation(broker);
-    request->state = REQUEST_WAITING;
+    request->state = REQUEST_UNWATCHING;
+    request->part_next = 0;
+    request->shards_unwatched = 0;
+    if (may_ask(broker) && unwatch_some(broker, request, out)) {
+        look_again(broker, request, out);
+    } else {
+        base_list_push_back(&broker->unwatching, &request->link);
+    }
 }
 
-void fetch_woke(struct broker *broker, struct request *request, struct port_out *out)
+/* Calls off more watches of the request that is first in line. */
+bool fetch_unwatch(struct broker *broker, struct port_out *out)
 {
-    fetch_stop_waiting(broker, request, out);
-    begin_round(broker, request, out);
+    struct base_link *link = base_list_first(&broker->unwatching);
+    if (link == NULL) { return false; }
+    struct request *request = BASE_ITEM(link, struct request, link);
+    CHECK(request->state == REQUEST_UNWATCHING);
+    if (!unwatch_some(broker, request, out)) { return true; }
+    base_list_remove(&broker->unwatching, link);
+    look_again(broker, request, out);
+    return true;
 }
 
 /* A shard has no room to watch for it: it looks for itself, a little later. */

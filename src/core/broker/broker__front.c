@@ -204,14 +204,10 @@ static uint32_t make_pieces(struct request *request, const struct kafka_writer *
     return count;
 }
 
-/* False: no memory now; nothing has changed. */
-static bool try_answer(struct broker *broker, struct request *request, struct port_out *out)
+/* False: no memory now; nothing has changed. `size`: of the answer. */
+static bool try_answer(struct broker *broker, struct request *request, struct kafka_size size, struct port_out *out)
 {
     enum kafka_message message = kafka_response_message(request->api_key);
-    struct kafka_size size;
-    enum base_rc rc = kafka_response_size(message, request->answer, request->answer_version, &size);
-    CHECK(rc == BASE_OK); /* we built it for this very version */
-
     if (request->answer_block == NULL) {
         request->answer_block = base_pages_take(broker->pages, BASE_REPLICATION, size.memory_bytes);
         if (request->answer_block == NULL) { return false; }
@@ -230,7 +226,8 @@ static bool try_answer(struct broker *broker, struct request *request, struct po
         CHECK(splices != NULL && pieces != NULL);
         kafka_writer_use_splices(&writer, splices, size.splices_count);
     }
-    rc = kafka_response_encode(message, request->answer, request->answer_version, request->correlation, &writer);
+    enum base_rc rc =
+        kafka_response_encode(message, request->answer, request->answer_version, request->correlation, &writer);
     CHECK(rc == BASE_OK);
     CHECK(writer.used_bytes == size.memory_bytes);
     uint32_t count = make_pieces(request, &writer, pieces);
@@ -270,7 +267,14 @@ void request_answer_in(struct broker *broker, struct request *request, const voi
     CHECK(!base_heap_holds(&request->deadline));
     request->answer = answer;
     request->answer_version = version;
-    if (try_answer(broker, request, out)) { return; }
+    struct kafka_size size;
+    enum base_rc rc = kafka_response_size(kafka_response_message(request->api_key), answer, version, &size);
+    if (rc == BASE_FULL) { /* a few bytes may ask for it: one large group, described over and over */
+        request_fail(broker, request, "its answer would be longer than an answer can be", out);
+        return;
+    }
+    CHECK(rc == BASE_OK); /* we built it for this very version */
+    if (try_answer(broker, request, size, out)) { return; }
     if (request->answer_block != NULL) {
         base_pages_give(broker->pages, request->answer_block);
         request->answer_block = NULL;
@@ -532,7 +536,7 @@ static void parts_answered(struct broker *broker, struct request *request, struc
 /* Asks one more part of the request that is first in line. */
 bool front_issue(struct broker *broker, struct port_out *out)
 {
-    if (fetch_watch(broker, out) || release_poll(broker, out)) { return true; }
+    if (fetch_watch(broker, out) || fetch_unwatch(broker, out) || release_poll(broker, out)) { return true; }
     struct base_link *link = base_list_first(&broker->issuing);
     if (link == NULL) { return false; }
     if (broker->parts_asked >= broker->parts_asked_max) { return false; } /* an answer makes room and brings us back */
@@ -732,8 +736,7 @@ static void on_gone(struct broker *broker, const struct conn_out *item, struct p
     struct base_link *link;
     while (parked->head.next != NULL && (link = base_list_first(parked)) != NULL) {
         struct request *request = BASE_ITEM(link, struct request, parked_link);
-        fetch_stop_waiting(broker, request, out);
-        request_answer_none(broker, request, out);
+        fetch_woke(broker, request, out); /* there is nobody to tell any more */
     }
 }
 

@@ -143,7 +143,7 @@ static enum base_rc frame_size(enum kafka_message head, const void *header, int1
     if (rc == BASE_OK) { rc = kafka_size(message, value, version, &body); }
     if (rc != BASE_OK) { return rc; }
     body.memory_bytes += before.memory_bytes + FRAME_SIZE_BYTES;
-    if (body.memory_bytes > INT32_MAX || body.splice_bytes > INT32_MAX - body.memory_bytes) { return BASE_BAD; }
+    if (body.memory_bytes > INT32_MAX || body.splice_bytes > INT32_MAX - body.memory_bytes) { return BASE_FULL; }
     *size_out = body;
     return BASE_OK;
 }
@@ -162,7 +162,7 @@ static enum base_rc frame_encode(enum kafka_message head, const void *header, in
     for (uint32_t i = before.splices_count; rc == BASE_OK && i < writer->splices_count; i++) {
         size += writer->splices[i].size_bytes;
     }
-    if (rc == BASE_OK && size > INT32_MAX - FRAME_SIZE_BYTES) { rc = BASE_BAD; }
+    if (rc == BASE_OK && size > INT32_MAX - FRAME_SIZE_BYTES) { rc = BASE_FULL; }
     if (rc != BASE_OK) {
         *writer = before;
         return rc;

@@ -277,8 +277,8 @@ MUST_USE
 enum base_rc kafka_response_open(struct base_slice frame, int16_t api_key, int16_t version, int32_t *correlation_id_out,
                                  struct base_slice *body_out);
 
-/* Whole frames, size and header included. Fails as kafka_size and kafka_encode; BASE_BAD too when the frame is longer than
- * INT32_MAX. */
+/* Whole frames, size and header included. Fails as kafka_size and kafka_encode; BASE_FULL too when the frame would be longer
+ * than INT32_MAX. */
 MUST_USE
 enum base_rc kafka_response_size(enum kafka_message message, const void *value, int16_t version,
                                  struct kafka_size *size_out);

@@ -357,6 +357,25 @@ static void records_that_lie_elsewhere_are_spliced_in_at_their_place(void **stat
 
 /* ---- frames --------------------------------------------------------------------------------------------------------- */
 
+static void a_frame_is_as_long_as_its_size_can_say_and_no_longer(void **state)
+{
+    (void)state;
+    struct room *room = given_room();
+    struct kafka_fetch_response answer = given_fetch_answer(room, kafka_records_elsewhere(0, 1));
+    struct kafka_size size;
+    assert_int_equal(kafka_response_size(KAFKA_MESSAGE_FETCH_RESPONSE, &answer, 11, &size), BASE_OK);
+    uint32_t longest_bytes = (uint32_t)(INT32_MAX - size.memory_bytes);
+    answer.responses[0].partitions[0].records = kafka_records_elsewhere(longest_bytes, 1);
+    assert_int_equal(kafka_response_size(KAFKA_MESSAGE_FETCH_RESPONSE, &answer, 11, &size), BASE_OK);
+    answer.responses[0].partitions[0].records = kafka_records_elsewhere(longest_bytes + 1, 1);
+    assert_int_equal(kafka_response_size(KAFKA_MESSAGE_FETCH_RESPONSE, &answer, 11, &size), BASE_FULL);
+    struct kafka_splice splices[1];
+    kafka_writer_use_splices(&room->writer, splices, 1);
+    assert_int_equal(kafka_response_encode(KAFKA_MESSAGE_FETCH_RESPONSE, &answer, 11, 1, &room->writer), BASE_FULL);
+    assert_int_equal(room->writer.used_bytes, 0);
+    free(room);
+}
+
 static void a_request_goes_out_and_opens_again_in_every_version(void **state)
 {
     (void)state;
@@ -567,6 +586,7 @@ int main(void)
         cmocka_unit_test(a_known_tag_fills_its_size_exactly),
         cmocka_unit_test(an_arena_too_small_is_full_and_stays_as_it_was),
         cmocka_unit_test(records_that_lie_elsewhere_are_spliced_in_at_their_place),
+        cmocka_unit_test(a_frame_is_as_long_as_its_size_can_say_and_no_longer),
         cmocka_unit_test(a_request_goes_out_and_opens_again_in_every_version),
         cmocka_unit_test(an_answer_goes_out_and_opens_again_in_every_version),
         cmocka_unit_test(a_header_of_an_unknown_api_or_of_too_few_bytes_does_not_open),
