@@ -660,6 +660,8 @@ enum base_rc plog_replay(struct plog *plog, const struct plog_run *run, struct b
         plog__end(plog, out);
         return BASE_OK;
     }
+    bool is_begun_anew = run->change == PLOG_CHANGE_SEGMENT && is_covered(log, run);
+    if (is_begun_anew) { plog__waits_end(plog, log, run->segment_base, INT64_MAX); } /* see plog__segment_wait */
     if (!is_run || !is_possible(run) || is_covered(log, run)) {
         enum plog_result result =
             !is_run ? replay_change(plog, log, run, bytes) : (is_possible(run) ? PLOG_OK : PLOG_DAMAGED);

@@ -83,6 +83,9 @@ static bool take_next(struct plog *plog, struct plog__log *log)
 static void end_scan(struct plog *plog, struct plog__log *log)
 {
     struct plog__segment *last = plog__segment_last(log);
+    if (last != NULL && last->size_bytes == 0) {
+        last->is_born = false;
+    } /* no state has it: named anew with its bytes */
     if (plog__wait_next(log, 0) == NULL) {
         plog__replay_end(plog, log, PLOG_OK);
         return;
@@ -110,7 +113,7 @@ bool plog__scan_tail(struct plog *plog, struct plog__log *log, struct port_out *
         if (rc == PORT_MISSING && segment->size_bytes > 0) {
             plog__segment_damage(log, segment, 0, segment->size_bytes);
         }
-        if (rc == PORT_MISSING && segment->size_bytes == 0) { segment->is_created = false; }
+        if (rc == PORT_MISSING && segment->size_bytes == 0) { segment->is_created = segment->is_named = false; }
         if (rc == PORT_MISSING) {
             end_scan(plog, log);
         } else {

@@ -113,6 +113,44 @@ static void behind_a_segment_that_lost_all_it_had_nothing_is_kept(void **state)
     }
 }
 
+/* A checkpoint keeps no segment without bytes, and lets the row go that named it: what comes into it later is named anew. */
+static void what_is_written_where_all_was_lost_is_found_after_a_checkpoint_of_the_empty_log(void **state)
+{
+    (void)state;
+    for (int crash = CRASH_PROCESS; crash <= CRASH_POWER; crash++) {
+        struct plog_ref ref;
+        struct world *world = given_log(&ref);
+        world_crash(world, CRASH_POWER);
+        segment_file(world, 0)->size = 0;
+        world_start(world);
+        world_checkpoint(world);
+        world_run(world);
+        ref = world_log(world, 0, "topic", 0);
+        append(world, ref, 3);
+        world_restart(world, (enum crash)crash);
+        expect_log(world, 0, 3);
+        world_free(world);
+    }
+}
+
+/* The process dies before its files are taken away: it begins where the log ends now, and is of another life of it. */
+static void a_segment_that_was_given_up_is_not_taken_for_the_next_one(void **state)
+{
+    (void)state;
+    struct plog_ref ref;
+    struct world *world = given_log(&ref);
+    world_crash(world, CRASH_POWER);
+    segment_file(world, 4)->size = 0;
+    world_start(world);
+    ref = world_log(world, 0, "topic", 0);
+    append(world, ref, 2);
+    assert_int_equal(world_view(world, ref).offset_end, 6);
+    assert_non_null(segment_file(world, 6));
+    world_restart(world, CRASH_PROCESS);
+    expect_log(world, 0, 6);
+    world_free(world);
+}
+
 static void what_a_start_gave_up_does_not_stand_in_the_way_of_what_came_later(void **state)
 {
     (void)state;
@@ -200,6 +238,8 @@ int main(void)
         cmocka_unit_test(what_stands_behind_segments_that_retention_took_is_kept),
         cmocka_unit_test(segments_before_the_start_that_come_back_in_part_take_nothing_with_them),
         cmocka_unit_test(behind_a_segment_that_lost_all_it_had_nothing_is_kept),
+        cmocka_unit_test(what_is_written_where_all_was_lost_is_found_after_a_checkpoint_of_the_empty_log),
+        cmocka_unit_test(a_segment_that_was_given_up_is_not_taken_for_the_next_one),
         cmocka_unit_test(what_a_start_gave_up_does_not_stand_in_the_way_of_what_came_later),
         cmocka_unit_test(a_last_segment_that_retention_took_is_no_damage),
         cmocka_unit_test(what_was_flushed_survives_a_power_loss_wherever_it_stops),
