@@ -82,6 +82,9 @@ static const char *const branch_names[RUN_BRANCH_COUNT] = {
     "damage_told",
     "groups",
     "group_log_anew",
+    "page_cache",
+    "page_cache_lost",
+    "page_cache_held",
 };
 void run__leave(struct run *run)
 {
@@ -626,6 +629,8 @@ void run__end(struct run *run)
         result->branches[RUN_SESSION_LEFT_OUT] = counts->sessions_left_out;
         result->branches[RUN_SESSION_EVICTED] = counts->sessions_gone;
         result->branches[RUN_SESSION_REFUSED] = counts->session_epochs_refused;
+        result->branches[RUN_PAGES_LOST] = counts->page_cache_lost;
+        result->branches[RUN_PAGES_HELD] = counts->page_cache_held;
         check_stream_destroy(run->stream);
     }
     run__groups_end(run);

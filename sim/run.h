@@ -99,6 +99,9 @@ enum run_branch { /* what a start or an end met: the broker's recovery */
                   RUN_DAMAGE_TOLD,           /* a start found what had rotted, and said so of a partition */
                   RUN_GROUPS,                /* seeds with groups */
                   RUN_GROUP_LOG_ANEW,        /* a coordinator's log was written anew */
+                  RUN_PAGES,                 /* seeds with page-cache topics */
+                  RUN_PAGES_LOST,            /* the power took the acknowledged end of a page-cache log */
+                  RUN_PAGES_HELD,            /* ... and left at least its begin, which a sync had covered */
                   RUN_BRANCH_COUNT
 };
 const char *run_branch_name(enum run_branch branch);

@@ -228,6 +228,7 @@ static void draw_durability(const struct run *run, uint32_t at, struct actor_top
     for (uint32_t i = 0; i < 8 * (at + 1); i++) { (void)base_prng_u64(&prng); }
     if (!is_on || base_prng_chance(&prng, 1, 3)) { return; }
     topic->is_page_cache = true;
+    run->result->branches[RUN_PAGES] = 1;
     uint64_t kind = base_prng_below(&prng, 4);
     if (kind == 1) { topic->flush_messages = 1 + (uint32_t)base_prng_below(&prng, 40); }
     if (kind == 2) { topic->flush_ms = 10 + (uint32_t)base_prng_below(&prng, 1000); }

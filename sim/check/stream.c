@@ -148,6 +148,9 @@ static void judge_recovered(struct check_stream *stream, struct stream_log *log,
     }
     restart_rows(stream, log, now->offset_end);
     if (log->is_page_cache) {
+        bool is_lost = now->offset_end < log->watermark;
+        stream->counts.page_cache_lost += is_lost ? 1 : 0;
+        stream->counts.page_cache_held += is_lost && log->floor > now->offset_start ? 1 : 0;
         log->synced_end = now->offset_end;
         log->synced_max = base_max_i64(log->synced_max, log->synced_end);
         log->watermark = base_min_i64(log->watermark, now->watermark);

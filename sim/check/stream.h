@@ -97,7 +97,9 @@ struct check_stream_counts {
     uint64_t sessions_left_out; /* partitions that they were not told of, and were judged */
     uint64_t sessions_gone;     /* known ones that were not found */
     uint64_t session_epochs_refused;
-    uint64_t rows_gone; /* that tell of a deletion */
+    uint64_t rows_gone;       /* that tell of a deletion */
+    uint64_t page_cache_lost; /* logs whose acknowledged end the power took */
+    uint64_t page_cache_held; /* ... and whose begin a sync had covered */
     uint64_t syncs_failed;
     uint64_t errors; /* that the disk gave */
 };

@@ -530,7 +530,10 @@ static void a_power_cut_takes_of_a_page_cache_log_what_was_not_synced_and_no_mor
 {
     (void)state;
     expect_only(given_crash(CHECK_POWER, 4), NULL);
-    expect_only(given_crash(CHECK_POWER, 2), NULL);
+    struct fixture *f = given_crash(CHECK_POWER, 2);
+    assert_int_equal(check_stream_counts(f->stream)->page_cache_lost, 1);
+    assert_int_equal(check_stream_counts(f->stream)->page_cache_held, 1);
+    expect_only(f, NULL);
     expect_only(given_crash(CHECK_POWER, 0), "I18");
     expect_only(given_crash(CHECK_POWER, 6), "I18");
 }
