@@ -34,6 +34,7 @@
 
 #define IDEAL_LOGS     4096
 #define RECEIVE_BYTES  ((size_t)4 << 20)
+#define READ_BYTES     ((size_t)64 << 10)
 #define AHEAD_BYTES    ((off_t)64 << 20) /* preallocated before a log's end, its size kept */
 #define EVENTS         256
 #define PIECES         512
@@ -377,9 +378,19 @@ static void close_conn(struct conn *conn)
     free(conn);
 }
 
+/* Of a large frame what is left of it, so that nothing behind it is to be moved, and the memory stays in the cache. */
+static size_t bytes_to_read(const struct conn *conn)
+{
+    size_t frame_bytes = conn->used_bytes >= 4 ? (size_t)get_u32(conn->buffer) + 4 : 0;
+    if (frame_bytes > conn->used_bytes && frame_bytes > READ_BYTES && frame_bytes <= RECEIVE_BYTES) {
+        return frame_bytes - conn->used_bytes;
+    }
+    return RECEIVE_BYTES - conn->used_bytes < READ_BYTES ? RECEIVE_BYTES - conn->used_bytes : READ_BYTES;
+}
+
 static void read_conn(struct conn *conn)
 {
-    ssize_t n = recv(conn->fd, conn->buffer + conn->used_bytes, RECEIVE_BYTES - conn->used_bytes, 0);
+    ssize_t n = recv(conn->fd, conn->buffer + conn->used_bytes, bytes_to_read(conn), 0);
     if (n < 0 && errno == EAGAIN) { return; }
     if (n <= 0) {
         close_conn(conn);

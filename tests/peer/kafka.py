@@ -41,12 +41,13 @@ def tool(name, *args, **kwargs):
 class Kafka:
     """start(), stop() by SIGTERM, kill() by SIGKILL; host, port, bootstrap."""
 
-    def __init__(self, directory, port=0, heap="1g", settings=None):
+    def __init__(self, directory, port=0, heap="1g", settings=None, jvm=("-XX:+UseSerialGC",)):
         self.directory = directory
         self.host = "127.0.0.1"
         self.port = port or free_port()
         self.controller_port = free_port()
         self.heap = heap
+        self.jvm = list(jvm)
         self.settings = settings or {}
         self.process = None
         self.log_path = os.path.join(directory, "kafka.log")
@@ -78,7 +79,7 @@ class Kafka:
         settings.update(self.settings)
         with open(path, "w", encoding="utf-8") as file:
             file.writelines(f"{key}={value}\n" for key, value in settings.items())
-        java = ["java", f"-Xmx{self.heap}", "-XX:+UseSerialGC", "-cp", class_path()]
+        java = ["java", f"-Xmx{self.heap}", *self.jvm, "-cp", class_path()]
         if not os.path.exists(data):
             cluster_id = subprocess.run([*java, "kafka.tools.StorageTool", "random-uuid"], check=True, capture_output=True,
                                         text=True).stdout.split()[-1]

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The brokers that are compared: Weir, Apache Kafka and the ideal one, each alive as long as the comparison.
+
+Each has: kind, bootstrap, pid; fresh_topic(partitions, is_durable), which gives a name; drop_topic(name), which returns when its bytes are
+gone, so that no run writes beside the leftovers of another; cpu_s(), memory_kib().
+
+Flush settings are equal: a topic that is not durable is never synced by either (weir.durability=page-cache; Kafka's default), one that is
+durable is synced before each answer (Weir's default; flush.messages=1). Kafka runs with its own start script's garbage collector and a
+heap of fixed size.
+"""
+
+import os
+import queue
+import re
+import resource
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+BUILD = os.environ.get("WEIR_BUILD") or os.path.join(ROOT, "build", "release")
+CLIENTS = os.environ.get("WEIR_CLIENTS") or os.path.join(ROOT, "build", "clients")
+WEIR = os.path.join(BUILD, "weir")
+IDEAL = os.path.join(BUILD, "bench-ideal")
+
+sys.path.insert(0, os.path.join(ROOT, "tests", "peer"))
+sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
+
+import kafka  # noqa: E402  tests/peer
+import wire  # noqa: E402  tests/e2e
+
+TICKS = os.sysconf("SC_CLK_TCK")
+KAFKA_JVM = ["-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35",
+             "-XX:+ExplicitGCInvokesConcurrent"]
+
+
+class Trouble(Exception):
+    """The comparison can't go on."""
+
+
+def cpu_s_of(pid):
+    """User and system time of a process, all its threads."""
+    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def memory_kib_of(pid, word="VmRSS"):
+    with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
+        return int(re.search(rf"^{word}:\s+(\d+) kB$", file.read(), re.M).group(1))
+
+
+def until(condition, timeout_s, what):
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            raise Trouble(f"not within {timeout_s} s: {what}")
+        time.sleep(0.01)
+
+
+class Child:
+    """A process that says a line 'ready ... PLAINTEXT://HOST:PORT ...' when it serves."""
+
+    def __init__(self, command, log_path):
+        with open(log_path, "ab") as log:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log)
+        lines = queue.Queue()
+        threading.Thread(target=lambda: [lines.put(line.decode()) for line in self.process.stdout], daemon=True).start()
+        try:
+            line = lines.get(timeout=60)
+        except queue.Empty:
+            line = ""
+        match = re.search(r"PLAINTEXT://([0-9.]+:\d+)", line)
+        if match is None:
+            self.stop()
+            with open(log_path, encoding="utf-8", errors="replace") as log:
+                raise Trouble(f"{command[0]} did not start: {line!r}\n{log.read()[-2000:]}")
+        self.bootstrap = match.group(1)
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+class Broker:
+    """What Weir and Kafka have in common: they speak the protocol."""
+
+    kind = None
+    durable_configs = {}
+    fast_configs = {}
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.data = os.path.join(directory, "data")
+        self.log_path = os.path.join(directory, "log")
+        self.topics = 0
+        os.makedirs(directory, exist_ok=True)
+
+    def conn(self):
+        host, port = self.bootstrap.split(":")
+        return wire.Conn(host, int(port))
+
+    def fresh_topic(self, partitions=1, is_durable=False, configs=None):
+        self.topics += 1
+        name = f"b{self.topics:04d}"
+        wanted = {"max.message.bytes": str(16 << 20), **(self.durable_configs if is_durable else self.fast_configs), **(configs or {})}
+        with self.conn() as conn:
+            error = conn.create_topic(name, partitions, configs=wanted)[0]
+            if error != 0:
+                raise Trouble(f"{self.kind}: a topic of {partitions} partitions: error {error}")
+
+            def is_led():
+                rows = conn.list_offsets(name, {p: -1 for p in range(partitions)})
+                return all(row[0] == 0 for row in rows.values())
+
+            until(is_led, 60, f"{self.kind}: the partitions of {name} are led")
+        return name
+
+    def end_offsets(self, name, partitions=1):
+        with self.conn() as conn:
+            return sum(row[2] for row in conn.list_offsets(name, {p: -1 for p in range(partitions)}).values())
+
+    def drop_topic(self, name):
+        with self.conn() as conn:
+            conn.delete_topic(name)
+        until(lambda: not any(entry.startswith(name + "-") for entry in os.listdir(self.data)), 60, f"{self.kind}: {name} is gone from the disk")
+
+    def cpu_s(self):
+        return cpu_s_of(self.pid)
+
+    def memory_kib(self, word="VmRSS"):
+        return memory_kib_of(self.pid, word)
+
+
+class Weir(Broker):
+    fast_configs = {"weir.durability": "page-cache"}
+
+    def __init__(self, directory, shards=1, settings=None):
+        super().__init__(directory)
+        self.kind = "weir" if shards == 1 else f"weir-{shards}"
+        self.shards = shards
+        self.settings = settings or {}
+        self.child = None
+
+    def command(self, port=0):
+        command = [WEIR, "serve", "--data-dir", self.data]
+        settings = {"listeners": f"PLAINTEXT://127.0.0.1:{port}", "weir.http.listener": "", "weir.shards": self.shards,
+                    "log.segment.delete.delay.ms": "0", **self.settings}
+        return command + [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+
+    def start(self):
+        self.child = Child(self.command(), self.log_path)
+        self.bootstrap = self.child.bootstrap
+        self.pid = self.child.process.pid
+
+    def stop(self):
+        if self.child is not None:
+            self.child.stop()
+        self.child = None
+
+
+class Kafka(Broker):
+    kind = "kafka"
+    durable_configs = {"flush.messages": "1"}
+
+    def __init__(self, directory, heap="1g"):
+        super().__init__(directory)
+        self.kafka = kafka.Kafka(directory, heap=heap, jvm=[*KAFKA_JVM, f"-Xms{heap}"], settings={"log.segment.delete.delay.ms": "0"})
+
+    def start(self):
+        self.kafka.start()
+        self.bootstrap = self.kafka.bootstrap
+        self.pid = self.kafka.process.pid
+
+    def stop(self):
+        self.kafka.stop()
+
+
+class Ideal:
+    """Made anew for each topic: its files have no names."""
+
+    def __init__(self, directory):
+        self.kind = "ideal"
+        self.directory = directory
+        self.child = None
+        os.makedirs(directory, exist_ok=True)
+
+    def start(self):
+        pass
+
+    def fresh_topic(self, partitions=1, is_durable=False, configs=None):
+        del partitions, configs
+        self.stop()
+        self.child = Child([IDEAL, self.directory, *(["--sync"] if is_durable else [])], os.path.join(self.directory, "log"))
+        self.bootstrap = self.child.bootstrap
+        self.pid = self.child.process.pid
+        return "b0001"
+
+    def end_offsets(self, name, partitions=1):
+        """By a Fetch at 0 of each partition: the high watermark, which is its end. A partition without records can't be asked."""
+        host, port = self.bootstrap.split(":")
+        total = 0
+        with wire.Conn(host, int(port)) as conn:
+            for partition in range(partitions):
+                body = conn.fetch_body(name, {partition: 0}, max_bytes=1)
+                head = struct.pack(">hhi", wire.FETCH, 11, 1) + wire.string("replay")
+                conn.socket.sendall(struct.pack(">i", len(head) + len(body)) + head + body)
+                total += conn.fetch_answer(conn.receive(1))[1][(name, partition)][1]
+        return total
+
+    def drop_topic(self, name):
+        del name
+        self.stop()
+
+    def stop(self):
+        if self.child is not None:
+            self.child.stop()
+        self.child = None
+
+    def cpu_s(self):
+        return cpu_s_of(self.pid)
+
+    def memory_kib(self, word="VmRSS"):
+        return memory_kib_of(self.pid, word)
+
+
+class Stable:
+    """Starts a broker when it is first asked for, and stops all at the end."""
+
+    def __init__(self, heap="1g", directory=None):
+        self.heap = heap
+        self.directory = tempfile.mkdtemp(prefix="weir-bench.", dir=directory)
+        self.brokers = {}
+        resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+
+    def get(self, kind):
+        if kind not in self.brokers:
+            place = os.path.join(self.directory, kind)
+            broker = (Kafka(place, self.heap) if kind == "kafka" else Ideal(place) if kind == "ideal" else
+                      Weir(place, shards=int(kind.partition("-")[2] or 1)))
+            broker.start()
+            self.brokers[kind] = broker
+        return self.brokers[kind]
+
+    def close(self):
+        for broker in self.brokers.values():
+            broker.stop()
+        shutil.rmtree(self.directory, ignore_errors=True)

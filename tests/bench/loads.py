@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loads that brokers are put under, each with what it has measured: a dictionary of figures.
+
+replay   weir bench replay: requests encoded once; the generator is hardly ever the ceiling
+rdkafka  rdkafka_performance, of librdkafka's examples
+java     Kafka's own ProducerPerformance, of the pinned jars
+
+Figures of the broker are read from /proc/PID/stat around the run: cpu_us_request, cpu_ns_record, cpu_ms_gib, busy (its processor time by
+time passed), memory_mib; generator_busy is the same of the generator: near 1 and above it is the generator that is measured.
+"""
+
+import json
+import os
+import re
+import resource
+import subprocess
+import time
+
+from brokers import CLIENTS, ROOT, WEIR, Trouble
+
+GIB = 1 << 30
+
+
+def _children_s():
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def run(broker, command, timeout_s=300):
+    """(standard output, figures of the broker and the generator over the run)"""
+    before_s, children_s, start = broker.cpu_s(), _children_s(), time.monotonic()
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+    wall_s = time.monotonic() - start
+    cpu_s = broker.cpu_s() - before_s
+    if done.returncode != 0:
+        raise Trouble(f"{' '.join(command)}\nended with {done.returncode}: {done.stderr[-1000:]}{done.stdout[-1000:]}")
+    return done, {"cpu_s": cpu_s, "busy": cpu_s / wall_s, "generator_busy": (_children_s() - children_s) / wall_s,
+                  "memory_mib": broker.memory_kib() / 1024}
+
+
+def _per(figures, requests, records, size_bytes):
+    cpu_s = figures["cpu_s"]
+    if requests:
+        figures["cpu_us_request"] = cpu_s * 1e6 / requests
+    if records:
+        figures["cpu_ns_record"] = cpu_s * 1e9 / records
+    if size_bytes:
+        figures["cpu_ms_gib"] = cpu_s * 1e3 / (size_bytes / GIB)
+    return figures
+
+
+def replay_command(broker, topic, what, options):
+    command = [WEIR, "bench", "replay", what, "--bootstrap", broker.bootstrap, "--topic", topic, "--json"]
+    for name, value in options.items():
+        command += ["--" + name.replace("_", "-"), *([] if value is True else [str(value)])]
+    return command
+
+
+def replay(broker, topic, what="produce", **options):
+    done, figures = run(broker, replay_command(broker, topic, what, options))
+    result = json.loads(done.stdout)
+    if result["failed"]:
+        raise Trouble(f"replay {what} {options}: {result['failed']} failed")
+    seconds = result["seconds"]
+    figures.update(requests=result["requests"], records=result["records"], bytes=result["bytes"], seconds=seconds,
+                   requests_s=result["requests"] / seconds, records_s=result["records"] / seconds, mb_s=result["bytes"] / seconds / 1e6,
+                   **{name.replace(".", "_") + "_us": value * 1e3 for name, value in result["latency_ms"].items()})
+    return _per(figures, result["requests"], result["records"], result["bytes"])
+
+
+def rdkafka(broker, topic, records, size, acks=1, batch_bytes=1 << 20, options=()):
+    command = [os.path.join(CLIENTS, "rdkafka", "rdkafka_performance"), "-P", "-t", topic, "-p", "0", "-b", broker.bootstrap, "-s", str(size),
+               "-c", str(records), "-a", str(acks), "-q", "-X", f"batch.size={batch_bytes}", "-X", "batch.num.messages=1000000", "-X",
+               "linger.ms=5", "-X", "queue.buffering.max.messages=1000000", "-X", f"message.max.bytes={max(1 << 20, 2 * batch_bytes)}"]
+    for option in options:
+        command += ["-X", option]
+    start = time.monotonic()
+    done, figures = run(broker, command)
+    text = done.stdout + done.stderr
+    # "% 5000000 messages produced (500000000 bytes), 0 delivered ... in 1234ms: 4050000 msgs/s and 405.00 MB/s, 0 produce failures, ..."
+    rows = re.findall(r"(\d+) messages produced \(\d+ bytes\), (\d+) delivered .*? in (\d+)ms: (\d+) msgs/s .*?, (\d+) produce failures", text)
+    if not rows or int(rows[-1][1]) != records:
+        raise Trouble(f"rdkafka_performance: {text[-500:]!r}")
+    seconds = int(rows[-1][2]) / 1e3
+    figures.update(records=records, seconds=seconds, whole_seconds=time.monotonic() - start, records_s=records / seconds,
+                   mb_s=records * size / seconds / 1e6)
+    return _per(figures, 0, records, records * size)
+
+
+def java(broker, topic, records, size, acks=1, batch_bytes=1 << 20):
+    with open(os.path.join(CLIENTS, "kafka.classpath"), encoding="utf-8") as file:
+        path = file.read().strip()
+    properties = [f"acks={acks}", f"batch.size={batch_bytes}", "linger.ms=5", f"max.request.size={4 * batch_bytes}",
+                  "buffer.memory=67108864", "enable.idempotence=false"]
+    command = ["java", "-Xms512m", "-Xmx512m", "-XX:+UseSerialGC", "-cp", path, "org.apache.kafka.tools.ProducerPerformance", "--topic", topic,
+               "--num-records", str(records), "--record-size", str(size), "--throughput", "-1", "--bootstrap-server", broker.bootstrap,
+               "--command-property", *properties]
+    done, figures = run(broker, command)
+    match = re.findall(r"(\d+) records sent, ([0-9.]+) records/sec \(([0-9.]+) MB/sec\), ([0-9.]+) ms avg latency.*?(\d+) ms 50th, .*?(\d+) ms 99th",
+                       done.stdout)
+    if not match or int(match[-1][0]) != records:
+        raise Trouble(f"ProducerPerformance: {done.stdout[-500:]!r} {done.stderr[-500:]!r}")
+    rate = float(match[-1][1])
+    figures.update(records=records, records_s=rate, mb_s=rate * size / 1e6, p50_us=float(match[-1][4]) * 1e3, p99_us=float(match[-1][5]) * 1e3)
+    return _per(figures, 0, records, records * size)
+
+
+def need():
+    """Gets the generators that are not ours; before any network is taken away."""
+    subprocess.run([os.path.join(ROOT, "tests", "peer", "get"), "kafka", "rdkafka_performance"], check=True)
