@@ -202,7 +202,8 @@ struct plog__append {
 };
 
 /*   WRITING -all bytes written-> WRITTEN -[large: its segment is synced]-> LEFT -plog_journalled-> DURABLE -in order-> freed
- *   WRITING -failed-> freed, its appends fail.   A page-cache log: WRITTEN -> DURABLE, unless a new segment is to be named. */
+ *   WRITING -failed-> freed, its appends fail.   A page-cache log: WRITTEN -> DURABLE, when flush.messages
+ *   makes it wait for a sync after that, and over LEFT when a new segment is to be named. */
 enum plog__round_state { PLOG__WRITING = 0, PLOG__WRITTEN, PLOG__LEFT, PLOG__DURABLE };
 
 struct plog__round {
@@ -211,6 +212,7 @@ struct plog__round {
     uint32_t segment;
     enum plog__round_state state;
     bool is_large;
+    bool is_flush;      /* of a page-cache log: flush.messages have come; it is answered when they are synced */
     bool is_only_birth; /* of a page-cache log: the token of its PLOG_CHANGE_SEGMENT is this round's */
     uint64_t position_bytes;
     uint64_t size_bytes;

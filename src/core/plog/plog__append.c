@@ -460,7 +460,12 @@ void plog__round_written(struct plog *plog, struct plog__log *log, struct plog__
     log->writing = PLOG__NONE;
     round->state = PLOG__WRITTEN;
     plog__round_pieces(plog, round, 0);
-    if (round->is_large) { plog__sync_want(plog, segment); }
+    round->is_flush = log->config.is_page_cache && log->unflushed_messages >= log->config.flush_messages;
+    if (round->is_flush) {
+        log->unflushed_messages = 0;
+        log->unflushed_since_ns = 0;
+    }
+    if (round->is_large || round->is_flush) { plog__sync_want(plog, segment); }
     plog__rounds_leave(plog, log);
     plog__rounds_finish(plog, log);
     plog__epoch_look(plog, log);
@@ -519,10 +524,6 @@ static void leave(struct plog *plog, struct plog__log *log, struct plog__round *
     }
     if (log->config.is_page_cache) {
         round->state = is_birth ? PLOG__LEFT : PLOG__DURABLE;
-        if (log->unflushed_messages >= log->config.flush_messages) {
-            plog__sync_want(plog, segment);
-            log->unflushed_messages = 0;
-        }
         return;
     }
     round->state = PLOG__LEFT;
@@ -536,6 +537,19 @@ bool plog__rounds_have_left(const struct plog__log *log)
     return state == PLOG__LEFT || state == PLOG__DURABLE;
 }
 
+/* Large bytes go into no journal entry, so they are synced themselves; a flush is of all that came before, back to what is synced. */
+static bool waits_for_sync(struct plog *plog, const struct plog__log *log, const struct plog__round *round)
+{
+    if (!round->is_large && !round->is_flush) { return false; }
+    struct plog__segment *segment = plog__segment_at(plog, round->segment);
+    if (segment->synced_bytes < round->position_bytes + round->size_bytes) {
+        if (!segment->is_sync_in_flight && !segment->is_sync_wanted) { plog__sync_want(plog, segment); }
+        return true;
+    }
+    const struct plog__segment *before = plog__segment_before(log, segment);
+    return round->is_flush && before != NULL && (before->is_sync_wanted || before->is_sync_in_flight);
+}
+
 /* Runs leave in offset order, each when its own bytes allow it. */
 void plog__rounds_leave(struct plog *plog, struct plog__log *log)
 {
@@ -545,13 +559,7 @@ void plog__rounds_leave(struct plog *plog, struct plog__log *log)
         struct plog__round *round = round_on(link);
         if (round->state == PLOG__WRITING) { return; }
         if (round->state != PLOG__WRITTEN) { continue; }
-        const struct plog__segment *segment = plog__segment_at(plog, round->segment);
-        if (round->is_large && segment->synced_bytes < round->position_bytes + round->size_bytes) {
-            if (!segment->is_sync_in_flight && !segment->is_sync_wanted) {
-                plog__sync_want(plog, plog__segment_at(plog, round->segment));
-            }
-            return;
-        }
+        if (waits_for_sync(plog, log, round)) { return; }
         leave(plog, log, round);
     }
     plog__epoch_look(plog, log);

@@ -79,6 +79,8 @@ void plog__seal(struct plog *plog, struct plog__log *log, struct plog__segment *
 {
     CHECK(!segment->is_sealed);
     segment->is_sealed = true;
+    bool is_unsynced = log->config.is_page_cache && segment->synced_bytes < segment->size_bytes;
+    if (is_unsynced && plog->life == PLOG__SERVING) { plog__sync_want(plog, segment); } /* no flush looks at it again */
     cut_before_seal(plog, log, segment);
     if (segment->size_bytes == 0 || log->flush != PLOG__FLUSH_NONE || log->is_dir_lost) { return; }
     plog__tail_seal(log, segment);

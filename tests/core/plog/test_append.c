@@ -504,6 +504,42 @@ static void page_cache_logs_are_flushed_by_messages_and_by_time(void **state)
     world_free(world);
 }
 
+static void what_makes_flush_messages_full_is_answered_when_the_disk_has_it(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    world->log_config.is_page_cache = true;
+    world->log_config.flush_messages = 2;
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    world_fault(world, (struct fault){.kind = PORT_SYNC, .suffix = ".log", .times = 1, .rc = PORT_IO});
+    uint64_t first = world_append(world, ref, (struct batch_ask){.value_bytes = 10});
+    world_run(world);
+    assert_int_equal(world_answer(world, first)->result, PLOG_OK);
+    uint64_t second = world_append(world, ref, (struct batch_ask){.value_bytes = 10});
+    world_run(world);
+    expect_failed(world, second, PLOG_STORAGE);
+    world_free(world);
+}
+
+/* No flush by number or time looks at it again. */
+static void a_page_cache_segment_that_is_full_is_synced(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    world->log_config.is_page_cache = true;
+    world->log_config.segment_bytes = 150;
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    for (int i = 0; i < 2; i++) {
+        (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100});
+        world_run(world);
+    }
+    const struct node *full = &world->nodes[world_node(world, "topic-0/00000000000000000000.log")];
+    const struct node *last = &world->nodes[world_node(world, "topic-0/00000000000000000001.log")];
+    assert_int_equal(full->synced_size, full->size);
+    assert_int_equal(last->synced_size, 0);
+    world_free(world);
+}
+
 static void appends_of_a_deleted_log_end_as_gone(void **state)
 {
     (void)state;
@@ -630,6 +666,8 @@ int main(void)
         cmocka_unit_test(page_cache_logs_are_visible_when_written),
         cmocka_unit_test(logs_with_segments_keep_their_durability_whatever_is_configured),
         cmocka_unit_test(page_cache_logs_are_flushed_by_messages_and_by_time),
+        cmocka_unit_test(what_makes_flush_messages_full_is_answered_when_the_disk_has_it),
+        cmocka_unit_test(a_page_cache_segment_that_is_full_is_synced),
         cmocka_unit_test(appends_of_a_deleted_log_end_as_gone),
         cmocka_unit_test(a_checkpoint_does_not_wait_for_a_log_that_is_gone),
         cmocka_unit_test(an_old_leaders_append_is_refused),
