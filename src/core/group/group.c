@@ -291,11 +291,10 @@ static enum group__verdict decide(struct groups *groups, struct group__request *
 static enum group__verdict decide_due(struct groups *groups, struct group__group *group)
 {
     if (group->is_touched) { return GROUP__LATER; }
-    enum group__verdict verdict = GROUP__DONE;
-    if (group->has_expired) { verdict = group__decide_expired(groups, group); }
-    if (verdict == GROUP__DONE && group->wants_completion && !group->is_touched) {
-        verdict = group__decide_completion(groups, group);
-    }
+    if (!group->has_expired) { return group->wants_completion ? group__decide_completion(groups, group) : GROUP__DONE; }
+    enum group__verdict verdict = group__decide_expired(groups, group);
+    /* The next decision is one of its own: where the round has no room for that, this one stays in it. */
+    if (verdict == GROUP__DONE && group->wants_completion) { group__due(groups, group); }
     return verdict;
 }
 

@@ -400,6 +400,31 @@ static void a_group_whose_static_members_are_all_away_waits_and_writes_nothing(v
     assert_int_equal(joined(again)->members_count, 1);
 }
 
+/* Its session ends just as the round does, and the new generation is larger than the round's block was. */
+static void a_silent_member_goes_for_good_where_its_generation_needs_a_larger_block(void **state)
+{
+    (void)state;
+    desk.config.proposal_bytes = 4096;
+    open_desk();
+    char protocols[2048] = "range:";
+    memset(protocols + 6, 'm', 1500);
+    struct who who = {.protocols = protocols, .rebalance_ms = 10000, .session_ms = 10000};
+    const char *ids[4];
+    uint32_t joins[4];
+    for (int i = 0; i < 4; i++) { ids[i] = id_of_new(who, &joins[i]); }
+    pass_ms(1000);
+    for (int i = 3; i >= 0; i--) { (void)sync((struct who){.member = ids[i], .generation = 1}, ""); }
+    assert_string_equal(state_of("g"), "Stable");
+    for (int i = 0; i < 3; i++) {
+        who.member = ids[i];
+        joins[i] = join(who);
+    }
+    pass_ms(10000);
+    assert_int_equal(joined(joins[0])->members_count, 3);
+    assert_int_equal(members_count("g"), 3);
+    assert_int_equal(heartbeat((struct who){.member = ids[3], .generation = 2}), KAFKA_ERROR_UNKNOWN_MEMBER_ID);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, given_desk, expect_the_log_says_all)
@@ -426,6 +451,7 @@ int main(void)
         TEST(a_static_member_that_comes_back_before_the_assignment_makes_a_rebalance),
         TEST(a_static_member_that_is_away_stays_until_its_session_ends),
         TEST(a_group_whose_static_members_are_all_away_waits_and_writes_nothing),
+        TEST(a_silent_member_goes_for_good_where_its_generation_needs_a_larger_block),
     };
 #undef TEST
     return cmocka_run_group_tests(tests, NULL, NULL);
