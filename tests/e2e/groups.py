@@ -2,6 +2,7 @@
 """Members of groups, each in a process of its own, of any client; topics that are filled for them; and what they must have seen."""
 
 import json
+import os
 import re
 import signal
 import struct
@@ -25,21 +26,22 @@ class Member:
     doubtful   how many of the last are not known to be committed, or those whose commit has failed: another one may see them again
     """
 
-    def __init__(self, kind, broker, group, topic, strategy="range", instance=""):
+    def __init__(self, kind, broker, group, topic, strategy="range", instance="", environment=None):
         self.kind = kind
         self.says_commits = kind not in SAYS_NO_COMMITS
         self.owned = set()
         self.records = []
         self.commits = 0
-        self.committed = 0  # records before this one
+        self.pending = []  # said, and not said to be committed yet
         self.doubtful = set()
         self.failures = []
         self.moves = 0
         self.losses = 0
         self.is_closed = False
         self.was_killed = False
-        self.process = subprocess.Popen(self._command(broker, group, topic, strategy, instance), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.DEVNULL if self.says_commits else subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(self._command(broker, group, topic, strategy, instance, environment or {}), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.DEVNULL if self.says_commits else subprocess.PIPE, text=True,
+                                        env={**os.environ, **(environment or {})})
         self.readers = [threading.Thread(target=self._read, args=(self.process.stdout, self._take), daemon=True)]
         if not self.says_commits:
             take = self._take_weir if kind == "weir" else self._take_kcat
@@ -47,12 +49,13 @@ class Member:
         for reader in self.readers:
             reader.start()
 
-    def _command(self, broker, group, topic, strategy, instance):
+    def _command(self, broker, group, topic, strategy, instance, environment):
         if self.kind == "weir":
             return [harness.WEIR, "consume", topic, "--group", group, "--bootstrap", broker.bootstrap, "--json", "--assignor", strategy,
                     *(["--instance", instance] if instance else [])]
         if self.kind == "kcat":
-            settings = {"auto.offset.reset": "earliest", "session.timeout.ms": 10000, "heartbeat.interval.ms": 500, "auto.commit.interval.ms": 500,
+            settings = {"auto.offset.reset": "earliest", "session.timeout.ms": environment.get("WEIR_SESSION_MS", "10000"),
+                        "heartbeat.interval.ms": 500, "auto.commit.interval.ms": 500,
                         "topic.metadata.refresh.interval.ms": 2000, "reconnect.backoff.max.ms": 500, "partition.assignment.strategy": strategy}
             if instance:
                 settings["group.instance.id"] = instance
@@ -72,15 +75,13 @@ class Member:
             self.owned |= partitions
         else:
             self.owned -= partitions
-            if self.kind == "sarama":  # its commit is not answered, and may come after the partition went
-                self.doubtful |= {record for record in self.records[-60:] if record[0] in partitions}
         if word == "lost" and partitions:
             self.losses += 1
             self.doubtful |= {record for record in self.records if record[0] in partitions} if not self.says_commits else set()
 
-    def _uncommitted(self):
-        """sarama's partitions are read and committed side by side: what one says of its commit is not true of the others' last records."""
-        return self.records[max(0, self.committed - 200) if self.kind == "sarama" else self.committed:]
+    def _pending(self, words):
+        """Those that a commit was about, which says for which partition alone it speaks, if for one."""
+        return [record for record in self.pending if not words or record[0] == int(words[0])]
 
     def _take(self, line):
         if self.kind == "weir":
@@ -93,13 +94,15 @@ class Member:
             self._moved(words[0], {int(p) for p in words[1].split(",")} if len(words) > 1 else set())
         elif words[0] == "record":
             self.records.append((int(words[1]), int(words[2])))
+            self.pending.append(self.records[-1])
             self.commits += 0 if self.says_commits else 1
         elif words[0] == "committed":
             self.commits += 1
-            self.committed = len(self.records)
+            done = set(self._pending(words[1:]))
+            self.pending = [record for record in self.pending if record not in done]
         elif words[0] == "uncommitted":
             self.failures.append(words[1])
-            self.doubtful |= set(self._uncommitted())
+            self.doubtful |= set(self._pending(words[2:]))
         elif words[0] == "failed":
             self.failures.append(line.strip())
         elif words[0] == "closed":
@@ -137,7 +140,7 @@ class Member:
         self.process.wait()
         for reader in self.readers:
             reader.join(10)
-        self.doubtful |= set(self._uncommitted()) if self.says_commits else set(self.records)
+        self.doubtful |= set(self.pending) if self.says_commits else set(self.records)
 
 
 def fill(broker, topic, first, count, partitions=PARTITIONS):

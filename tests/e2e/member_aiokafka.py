@@ -13,7 +13,7 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import KafkaError
-from member_words import end_of_input, say, say_moved
+from member_words import SESSION_MS, end_of_input, say, say_moved
 
 STRATEGIES = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor, "sticky": StickyPartitionAssignor}
 
@@ -38,7 +38,8 @@ async def run(bootstrap, group, topic, strategy, instance=""):
     consumer = None
     while consumer is None:
         consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, group_id=group, enable_auto_commit=False, auto_offset_reset="earliest",
-                                    session_timeout_ms=10000, heartbeat_interval_ms=500, max_poll_records=100, retry_backoff_ms=50,
+                                    session_timeout_ms=SESSION_MS, heartbeat_interval_ms=500, max_poll_records=100, retry_backoff_ms=50,
+                                    metadata_max_age_ms=2000,
                                     partition_assignment_strategy=[STRATEGIES[strategy]], group_instance_id=instance or None)
         consumer.subscribe([topic], listener=Listener(lock))
         try:
@@ -49,8 +50,9 @@ async def run(bootstrap, group, topic, strategy, instance=""):
             consumer = None
             await asyncio.sleep(0.1)
     while not ends.is_set():
-        async with lock:
-            batches = await consumer.getmany(timeout_ms=100)
+        # Not within the lock: in a rebalance this waits, however long, for the partitions that the listener is to give back first.
+        batches = await consumer.getmany(timeout_ms=100)
+        async with lock:  # which nobody has: so far nothing has waited since the records were taken
             for batch in batches.values():
                 for record in batch:
                     say(f"record {record.partition} {record.offset}")

@@ -1,20 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """One member of a group (librdkafka), which says what it does, a line each, until its standard input says something or ends:
 
-  assigned P,P   revoked P,P   lost P,P   record PARTITION OFFSET   committed   uncommitted WHY   closed
+  assigned P,P   revoked P,P   lost P,P   record PARTITION OFFSET   committed [P]   uncommitted WHY [P]   failed WHY...   closed
 
   member_confluent.py BOOTSTRAP GROUP TOPIC STRATEGY [INSTANCE]
+
+WEIR_SESSION_MS is the time-out of its session, 10 s where it is not set.
 """
 
 import sys
 
 from confluent_kafka import Consumer, KafkaException
-from member_words import end_of_input, say, say_moved
+from member_words import SESSION_MS, end_of_input, say, say_moved
 
 
 def main(bootstrap, group, topic, strategy, instance=""):
     config = {"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False, "auto.offset.reset": "earliest",
-              "session.timeout.ms": 10000, "heartbeat.interval.ms": 500, "partition.assignment.strategy": strategy,
+              "session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 500, "partition.assignment.strategy": strategy,
               "reconnect.backoff.max.ms": 500, "topic.metadata.refresh.interval.ms": 2000}
     if instance:
         config["group.instance.id"] = instance

@@ -11,7 +11,7 @@ from kafka import ConsumerRebalanceListener, KafkaConsumer
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.errors import KafkaError
-from member_words import end_of_input, say, say_moved
+from member_words import SESSION_MS, end_of_input, say, say_moved
 
 STRATEGIES = {"range": RangePartitionAssignor, "cooperative-sticky": CooperativeStickyAssignor}
 
@@ -33,7 +33,7 @@ def main(bootstrap, group, topic, strategy, instance=""):
     while consumer is None:
         try:
             consumer = KafkaConsumer(bootstrap_servers=bootstrap, group_id=group, group_instance_id=instance or None, enable_auto_commit=False,
-                                     auto_offset_reset="earliest", session_timeout_ms=10000, heartbeat_interval_ms=500, max_poll_records=100,
+                                     auto_offset_reset="earliest", session_timeout_ms=SESSION_MS, heartbeat_interval_ms=500, max_poll_records=100,
                                      metadata_max_age_ms=2000, reconnect_backoff_max_ms=500,
                                      partition_assignment_strategy=[STRATEGIES[strategy]])
         except KafkaError as error:  # a client of this kind does not start while its broker is away

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the members of groups in Python share: what they say is told in member_confluent.py."""
 
+import os
 import sys
 import threading
+
+SESSION_MS = int(os.environ.get("WEIR_SESSION_MS") or 10000)
 
 
 def say(words):

@@ -23,6 +23,8 @@ from harness import IS_LONG, SKIPPED, Broker, say, until
 PATIENCE_S = 90
 SETTINGS = {"group.initial.rebalance.delay.ms": 0, "weir.check.slow": "true"}
 CLIENTS = ("weir", *harness.CLIENT_NAMES)
+# A leader that comes back plans what it need not (KIP-814), without knowing what it had, and asks for a rebalance where the plan is another.
+PLANS_ANEW = {("franz-go", "cooperative-sticky")}
 
 
 def strategies(kind):
@@ -54,8 +56,8 @@ class Case:
         mixed = [kind for kind in CLIENTS if kind not in SKIPPED and (kind == "kcat" or "range" in harness.strategies(kind))]
         return mixed[(len(self.members) + len(self.gone)) % len(mixed)] if self.kind == "mixed" else self.kind
 
-    def add(self, instance=""):
-        self.members.append(Member(self.next_kind(), self.broker, self.name, self.name, self.strategy, instance))
+    def add(self, instance="", environment=None):
+        self.members.append(Member(self.next_kind(), self.broker, self.name, self.name, self.strategy, instance, environment))
 
     def fill(self, count):
         fill(self.broker, self.name, self.total, count, self.partitions)
@@ -196,9 +198,11 @@ def broker_dies_in_commits(run):
 
 def static_members_return(run):
     """KIP-345: one that comes back within its session has what it had, and the others notice nothing."""
+    patient = {"WEIR_SESSION_MS": "60000"}  # longer than a JVM takes to come back where others use the processors
+
     def first(case):
         for i in range(3):
-            case.add(f"instance-{i}")
+            case.add(f"instance-{i}", patient)
         case.wait_shared()
         case.fill(300)
         case.wait_seen()
@@ -211,11 +215,12 @@ def static_members_return(run):
                 case.kill(0)
             else:
                 case.close(0)
-            case.add("instance-" + "012"[turn])
+            case.add("instance-" + "012"[turn], patient)
             until(lambda o=owned: case.members[-1].owned == o, PATIENCE_S, lambda: f"{case.name}: it has what it had: {case.state()}")
             case.fill(300)
             case.wait_seen()
-            harness.equal([member.moves for member in case.members[:2]], moves, f"{case.name}: the others were not disturbed")
+            if (case.kind, case.strategy) not in PLANS_ANEW:
+                harness.equal([member.moves for member in case.members[:2]], moves, f"{case.name}: the others were not disturbed")
 
     run.each(first)
     run.each(restart)
@@ -242,7 +247,7 @@ SCENARIOS = {
     "members die": (members_die, ()),
     "broker dies, rebalance": (broker_dies_in_a_rebalance, ()),
     "broker dies, commits": (broker_dies_in_commits, ()),
-    "static members return": (static_members_return, ("mixed", "aiokafka")),
+    "static members return": (static_members_return, ("mixed", "aiokafka", "kafkajs")),
     "topic grows": (topic_grows, ()),
 }
 
@@ -288,9 +293,7 @@ def test_every_client_through_every_trouble():
         if not IS_LONG and not wanted and scenario != "come and go":
             parts = [[kind for kind in kinds if kind in ("weir", "mixed")]]
         else:
-            # In the long form only: an aiokafka that was left alone once kept two of six partitions for 90 s, and it is not known why.
-            short = [kind for kind in kinds if kind != "aiokafka" or wanted]
-            parts = [[kind] for kind in kinds] if IS_LONG else [short]
+            parts = [[kind] for kind in kinds] if IS_LONG else [kinds]
         for part in parts:
             go(scenario, part, rows, failures)
         say(f"       {scenario}: {time.monotonic() - began:.1f} s")

@@ -18,7 +18,12 @@ import org.apache.kafka.common.errors.RebalanceInProgressException;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
-/** One member of a group, which says what it does: see member_confluent.py. */
+/**
+ * One member of a group, which says what it does: see member_confluent.py.
+ *
+ * <p>WEIR_METADATA_RECOVERY is its metadata.recovery.strategy. With the client's own, "rebootstrap", a leader that finds no broker forgets
+ * all topics, and where it hears from its coordinator again before it hears of the topics, it takes them for gone and asks for a rebalance.
+ */
 public final class Member {
     private static final PrintStream OUT = new PrintStream(System.out, false, StandardCharsets.UTF_8);
 
@@ -39,7 +44,7 @@ public final class Member {
         config.put("group.id", args[1]);
         config.put("enable.auto.commit", "false");
         config.put("auto.offset.reset", "earliest");
-        config.put("session.timeout.ms", "10000");
+        config.put("session.timeout.ms", System.getenv().getOrDefault("WEIR_SESSION_MS", "10000"));
         config.put("heartbeat.interval.ms", "500");
         config.put("max.poll.records", "100");
         config.put("metadata.max.age.ms", "2000");
@@ -47,6 +52,10 @@ public final class Member {
             ? "org.apache.kafka.clients.consumer.CooperativeStickyAssignor" : "org.apache.kafka.clients.consumer.RangeAssignor");
         if (args.length > 4 && !args[4].isEmpty()) {
             config.put("group.instance.id", args[4]);
+        }
+        String recovery = System.getenv("WEIR_METADATA_RECOVERY");
+        if (recovery != null) {
+            config.put("metadata.recovery.strategy", recovery);
         }
         AtomicBoolean ends = new AtomicBoolean();
         Thread reader = new Thread(() -> {

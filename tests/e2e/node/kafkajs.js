@@ -273,9 +273,10 @@ async function member(bootstrap, groupId, topic, strategy) {
   const consumer = open(bootstrap).consumer({
     groupId,
     partitionAssigners: [PartitionAssigners.roundRobin],
-    sessionTimeout: 10000,
+    sessionTimeout: Number(process.env.WEIR_SESSION_MS || 10000),
     heartbeatInterval: 500,
     maxWaitTimeInMs: 500,
+    metadataMaxAge: 2000,
     allowAutoTopicCreation: false,
   });
   let owned = [];

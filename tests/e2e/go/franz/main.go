@@ -371,7 +371,7 @@ func member(ctx context.Context, args words.MemberArgs) error {
 	}
 	options := []kgo.Opt{kgo.SeedBrokers(args.Bootstrap), kgo.ConsumerGroup(args.Group), kgo.ConsumeTopics(args.Topic),
 		kgo.Balancers(balancer), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.SessionTimeout(10 * time.Second), kgo.HeartbeatInterval(500 * time.Millisecond),
+		kgo.SessionTimeout(args.Session), kgo.HeartbeatInterval(500 * time.Millisecond), kgo.MetadataMaxAge(2 * time.Second), kgo.MetadataMinAge(500 * time.Millisecond),
 		kgo.OnPartitionsAssigned(moved("assigned")), kgo.OnPartitionsRevoked(moved("revoked")), kgo.OnPartitionsLost(moved("lost"))}
 	if args.Instance != "" {
 		options = append(options, kgo.InstanceID(args.Instance))

@@ -392,32 +392,75 @@ func (c *client) consume(args []string, _ []words.Record) ([]words.Row, error) {
 
 // ---- a member ----
 
-type handler struct{}
+// handler says what becomes of its claims. Whether a commit was one it asks the coordinator: sarama's Commit has no answer.
+type handler struct {
+	client sarama.Client
+	group  string
+}
 
 func (handler) Setup(sarama.ConsumerGroupSession) error   { return nil }
 func (handler) Cleanup(sarama.ConsumerGroupSession) error { return nil }
 
-func (handler) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim) error {
+func (h handler) committed(topic string, partition int32) (int64, error) {
+	coordinator, err := h.client.Coordinator(h.group)
+	if err != nil {
+		return 0, err
+	}
+	answer, err := coordinator.FetchOffset(sarama.NewOffsetFetchRequest(h.client.Config().Version, h.group, map[string][]int32{topic: {partition}}))
+	if err != nil {
+		_ = coordinator.Close()
+		return 0, err
+	}
+	block := answer.GetBlock(topic, partition)
+	if block == nil {
+		return 0, errors.Join(sarama.ErrIncompleteResponse, answer.Err)
+	}
+	if block.Err != sarama.ErrNoError {
+		return 0, block.Err
+	}
+	return block.Offset, nil
+}
+
+func (h handler) commit(session sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim, next int64) bool {
+	session.Commit()
+	deadline := time.Now().Add(patience / 5)
+	for {
+		at, err := h.committed(claim.Topic(), claim.Partition())
+		switch {
+		case err == nil && at == next:
+			words.Say("committed", claim.Partition())
+			return true
+		case err == nil || time.Now().After(deadline):
+			words.Say("uncommitted", words.NameOr(nameOf, err), claim.Partition())
+			return false
+		}
+		time.Sleep(50 * time.Millisecond)
+		_ = h.client.RefreshCoordinator(h.group)
+	}
+}
+
+func (h handler) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim) error {
 	words.Say("assigned", claim.Partition())
 	defer words.Say("revoked", claim.Partition())
-	waiting := 0
+	waiting, next, isCommitted := 0, int64(0), true
 	for {
 		select {
 		case message, is := <-claim.Messages():
-			if !is {
-				return nil
-			}
-			words.Say("record", message.Partition, message.Offset)
-			session.MarkMessage(message, "")
-			waiting++
-			if waiting == 30 || len(claim.Messages()) == 0 {
-				session.Commit() // which has no answer; what goes wrong comes as an error of the group
-				words.Say("committed")
-				waiting = 0
+			if is {
+				words.Say("record", message.Partition, message.Offset)
+				session.MarkMessage(message, "")
+				waiting, next, isCommitted = waiting+1, message.Offset+1, false
+				if waiting == 30 || len(claim.Messages()) == 0 {
+					waiting, isCommitted = 0, h.commit(session, claim, next)
+				}
+				continue
 			}
 		case <-session.Context().Done():
-			return nil
 		}
+		if !isCommitted {
+			h.commit(session, claim, next)
+		}
+		return nil
 	}
 }
 
@@ -428,11 +471,12 @@ func member(ctx context.Context, args words.MemberArgs) error {
 		return errors.New("no such strategy: " + args.Strategy)
 	}
 	config := newConfig()
+	config.Metadata.RefreshFrequency = 2 * time.Second
 	config.Consumer.Return.Errors = true
 	config.Consumer.Retry.Backoff = 200 * time.Millisecond
 	config.Consumer.Offsets.Initial = sarama.OffsetOldest
 	config.Consumer.Offsets.AutoCommit.Enable = false
-	config.Consumer.Group.Session.Timeout = 10 * time.Second
+	config.Consumer.Group.Session.Timeout = args.Session
 	config.Consumer.Group.Heartbeat.Interval = 500 * time.Millisecond
 	config.Consumer.Group.Rebalance.GroupStrategies = []sarama.BalanceStrategy{strategy}
 	config.Consumer.Group.Rebalance.Retry.Backoff = 200 * time.Millisecond
@@ -442,13 +486,17 @@ func member(ctx context.Context, args words.MemberArgs) error {
 	if err != nil {
 		return err
 	}
+	client, err := sarama.NewClient([]string{args.Bootstrap}, config)
+	if err != nil {
+		return err
+	}
 	go func() {
 		for err := range group.Errors() {
-			words.Say("uncommitted", words.NameOr(nameOf, err), err)
+			words.Say("failed", words.NameOr(nameOf, err), err)
 		}
 	}()
 	for ctx.Err() == nil {
-		if err := group.Consume(ctx, []string{args.Topic}, handler{}); err != nil && ctx.Err() == nil {
+		if err := group.Consume(ctx, []string{args.Topic}, handler{client, args.Group}); err != nil && ctx.Err() == nil {
 			words.Say("failed", err)
 			time.Sleep(200 * time.Millisecond)
 		}

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 )
@@ -260,15 +261,25 @@ func Partitions(partitions []int32) string {
 	return strings.Join(texts, ",")
 }
 
-// MemberArgs are BOOTSTRAP GROUP TOPIC STRATEGY [INSTANCE].
-type MemberArgs struct{ Bootstrap, Group, Topic, Strategy, Instance string }
+// MemberArgs are BOOTSTRAP GROUP TOPIC STRATEGY [INSTANCE], and WEIR_SESSION_MS of the environment.
+type MemberArgs struct {
+	Bootstrap, Group, Topic, Strategy, Instance string
+	Session                                     time.Duration
+}
+
+func session() time.Duration {
+	if ms, err := strconv.Atoi(os.Getenv("WEIR_SESSION_MS")); err == nil {
+		return time.Duration(ms) * time.Millisecond
+	}
+	return 10 * time.Second
+}
 
 // RunMember runs a member where that is asked for ('PROGRAM member ...'), until standard input says something or ends.
 func RunMember(member func(context.Context, MemberArgs) error) (is bool) {
 	if len(os.Args) < 6 || os.Args[1] != "member" {
 		return false
 	}
-	args := MemberArgs{os.Args[2], os.Args[3], os.Args[4], os.Args[5], ""}
+	args := MemberArgs{os.Args[2], os.Args[3], os.Args[4], os.Args[5], "", session()}
 	if len(os.Args) > 6 {
 		args.Instance = os.Args[6]
 	}

@@ -58,8 +58,9 @@ pub fn run(args: &[String]) -> Result<(), Failed> {
         .set("group.id", &args[1])
         .set("enable.auto.commit", "false")
         .set("auto.offset.reset", "earliest")
-        .set("session.timeout.ms", "10000")
+        .set("session.timeout.ms", &std::env::var("WEIR_SESSION_MS").unwrap_or("10000".to_string()))
         .set("heartbeat.interval.ms", "500")
+        .set("topic.metadata.refresh.interval.ms", "2000")
         .set("partition.assignment.strategy", &args[3]);
     if let Some(instance) = args.get(4).filter(|instance| !instance.is_empty()) {
         config.set("group.instance.id", instance);
