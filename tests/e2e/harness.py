@@ -572,6 +572,20 @@ def open_client(name, bootstrap):
     return HelperClient(name, java_helper("Client"), bootstrap)
 
 
+def create_anew(client, topic, partitions):
+    """A topic that was deleted; a producer that still knows it may ask for it just then, and has it made by that."""
+    def is_made():
+        try:
+            client.create(topic, partitions)
+        except ClientError as error:
+            if error.name != "TOPIC_ALREADY_EXISTS":
+                raise
+            client.delete(topic)
+            return False
+        return True
+    until(is_made, 10, f"{topic} is created anew", 0.1)
+
+
 def open_clients(bootstrap, names=CLIENT_NAMES):
     return {name: open_client(name, bootstrap) for name in names if name not in SKIPPED}
 

@@ -183,7 +183,7 @@ def delete_and_create_again(column):
     """Its producer lives on and goes on at offset 0."""
     topic = "again-" + column.name
     for turn in range(2):
-        column.client.create(topic, PARTITIONS)
+        harness.create_anew(column.client, topic, PARTITIONS)
         records = column.records(PARTITIONS * 5, f"turn {turn}")
         until(lambda rows=records: produced(column, topic, rows), 60, "it produces to the topic of this turn")
         equal([r.offset for r in records], [i // PARTITIONS for i in range(len(records))], f"offsets in turn {turn}")

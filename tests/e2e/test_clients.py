@@ -153,7 +153,7 @@ def deleted_and_made_again(broker, clients):
         return
     client = clients[name]
     for round_ in range(3):
-        client.create("again", 3)
+        harness.create_anew(client, "again", 3)
         records = [Record(p, 1700000000000 + round_, b"k", b"round %d" % round_) for p in range(3)]
         client.produce("again", "none", records)
         equal([r.offset for r in records], [0, 0, 0], "offsets of a topic made again")

@@ -9,7 +9,7 @@ import struct
 import time
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS, INIT_PRODUCER_ID = 0, 1, 2, 3, 18, 19, 20, 22
-OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, DESCRIBE_GROUPS, LIST_GROUPS = 8, 9, 10, 15, 16
+OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, HEARTBEAT, DESCRIBE_GROUPS, LIST_GROUPS = 8, 9, 10, 12, 15, 16
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -342,6 +342,12 @@ class Conn:
             return error, state, members
 
         return reader.array(one)[0]
+
+    def heartbeat(self, group, generation, member):
+        """The error code; version 1."""
+        reader = self.call(HEARTBEAT, 1, string(group) + struct.pack(">i", generation) + string(member))
+        reader.take("i")
+        return reader.take("h")
 
     def list_groups(self):
         """(error, [group]); version 2."""
