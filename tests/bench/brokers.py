@@ -235,22 +235,29 @@ class Ideal:
 
 
 class Stable:
-    """Starts a broker when it is first asked for, and stops all at the end."""
+    """Starts a broker when it is first asked for, and stops all at the end. KIND:fresh is one that nobody has asked for before. No kind: none."""
 
     def __init__(self, heap="1g", directory=None):
         self.heap = heap
         self.directory = tempfile.mkdtemp(prefix="weir-bench.", dir=directory)
         self.brokers = {}
+        self.count = 0
         resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
 
     def get(self, kind):
-        if kind not in self.brokers:
-            place = os.path.join(self.directory, kind)
-            broker = (Kafka(place, self.heap) if kind == "kafka" else Ideal(place) if kind == "ideal" else
-                      Weir(place, shards=int(kind.partition("-")[2] or 1)))
+        if not kind:
+            return None
+        name, _, is_fresh = kind.partition(":")
+        if is_fresh and name in self.brokers:
+            self.brokers.pop(name).stop()
+        if name not in self.brokers:
+            self.count += 1
+            place = os.path.join(self.directory, f"{name}.{self.count}")
+            broker = (Kafka(place, self.heap) if name == "kafka" else Ideal(place) if name == "ideal" else
+                      Weir(place, shards=int(name.partition("-")[2] or 1)))
             broker.start()
-            self.brokers[kind] = broker
-        return self.brokers[kind]
+            self.brokers[name] = broker
+        return self.brokers[name]
 
     def close(self):
         for broker in self.brokers.values():

@@ -65,6 +65,7 @@ def replay(broker, topic, what="produce", **options):
     figures.update(requests=result["requests"], records=result["records"], bytes=result["bytes"], seconds=seconds,
                    requests_s=result["requests"] / seconds, records_s=result["records"] / seconds, mb_s=result["bytes"] / seconds / 1e6,
                    **{name.replace(".", "_") + "_us": value * 1e3 for name, value in result["latency_ms"].items()})
+    figures["cpu_ms_sent_gib"] = figures["cpu_s"] * 1e3 / (result["request_bytes"] / GIB)
     return _per(figures, result["requests"], result["records"], result["bytes"])
 
 

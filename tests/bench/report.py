@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One table three times: as text, as JSON and as a picture (SVG)."""
+"""One table: as text, as JSON, as Markdown for docs/PERFORMANCE.md, and as a picture (SVG)."""
 
 import json
 import math
@@ -73,6 +73,32 @@ def text(results, about):
     return "\n".join(lines) + "\n"
 
 
+def markdown(results):
+    """For docs/PERFORMANCE.md: a table a row."""
+    lines, row = [], None
+    for result in results:
+        if result["row"] != row:
+            row = result["row"]
+            lines += ["", f"### Row {row}: `tests/bench/compare {row}`", "",
+                      "| case | figure | Weir | Kafka | ideal | other | / Kafka | / ideal | / other | goal |",
+                      "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"]
+        labels = list(result["arms"])
+        others = [label for label in labels[1:] if label not in ("kafka", "ideal")]
+
+        def arm(label):
+            return number(result["arms"][label]["median"]) if label in result["arms"] else ""
+
+        def ratio(label):
+            return ratio_text(result["ratios"][label]) if label in result["ratios"] else ""
+
+        other = others[0] if others else ""
+        goals = "; ".join(goal_text(result, goal) for goal in result["goals"])
+        case = result["case"] + (f", {result['durability']}" if result["durability"] else "") + f" ({result['generator']})"
+        lines.append(f"| {case} | {result['figure']}, {result['unit']} | {arm(labels[0])} | {arm('kafka')} | {arm('ideal')} | "
+                     f"{arm(other) + ' (' + other + ')' if other else ''} | {ratio('kafka')} | {ratio('ideal')} | {ratio(other)} | {goals} |")
+    return "\n".join(lines) + "\n"
+
+
 def picture(results):
     """A bar for each goal: how far it is met, on a scale of powers of two around 1."""
     bars = [(result, goal) for result in results for goal in result["goals"]]
@@ -113,6 +139,8 @@ def write(folder, results, about):
         file.write("\n")
     with open(os.path.join(folder, "table.txt"), "w", encoding="utf-8") as file:
         file.write(text(results, about))
+    with open(os.path.join(folder, "table.md"), "w", encoding="utf-8") as file:
+        file.write(markdown(results))
     with open(os.path.join(folder, "table.svg"), "w", encoding="utf-8") as file:
         file.write(picture(results))
 

@@ -7,9 +7,17 @@ value ("", 150). Goals of `more` are at least, those of `less` at most.
 """
 
 import dataclasses
+import os
+import resource
+import socket
+import struct
+import subprocess
+import tempfile
 import typing
 
+import brokers
 import loads
+import wire  # tests/e2e
 
 
 @dataclasses.dataclass
@@ -89,7 +97,7 @@ def produce(records, size, in_flight, partitions=1, **more):
 
 def check_end(broker, topic, partitions, records):
     """What the generator says was written is in the log."""
-    if broker.kind != "ideal" or partitions == 1:
+    if broker.kind != "ideal" or partitions == 1: # the ideal can't be asked for the end of a log that may be empty
         got = broker.end_offsets(topic, partitions)
         if got != records:
             raise loads.Trouble(f"{broker.kind}: {records} records were acknowledged, {got} are in the log")
@@ -105,6 +113,7 @@ CPU_RECORD = Figure("cpu_ns_record", "broker CPU a record", "ns", "less")
 CPU_GIB = Figure("cpu_ms_gib", "broker CPU a GiB", "ms", "less")
 MEMORY = Figure("memory_mib", "resident memory", "MiB", "less")
 GENERATOR = Figure("generator_busy", "generator's own CPU", "cores", "less")
+RECORDS = Figure("records_s", "records", "/s", "more")
 
 
 def goal(figure, *goals):
@@ -141,4 +150,262 @@ def row_4():
         ALL, is_durable))
 
 
-ROWS = {2: row_2, 3: row_3, 4: row_4}
+def row_1():
+    """librdkafka's and Java's generators make the records one by one: mostly it is they that are measured. The replayer is not."""
+
+    def client(generator, acks):
+        def body(broker, topic, context, options):
+            del options
+            records = context.bytes_max // 4 // 100
+            figures = generator(broker, topic, records, 100, acks=acks)
+            check_end(broker, topic, 1, records)
+            return figures
+
+        return on_topic(body)
+
+    def case(is_durable, name, generator):
+        acks = -1 if is_durable else 1
+        goals = () if is_durable else (("kafka", 1.5),)
+        return Case(1, "produce 100 B, big batches, " + ("acks=all" if is_durable else "acks=1"), client(generator, acks),
+                    (goal(RECORDS, *goals), goal(CPU_RECORD, *(() if is_durable else (("kafka", 0.2),))), CPU_GIB, MEMORY, GENERATOR), SPOKEN,
+                    is_durable, generator=name)
+
+    out = []
+    for name, generator in (("rdkafka_performance", loads.rdkafka), ("kafka-producer-perf-test", loads.java)):
+        out += both(lambda is_durable, name=name, generator=generator: case(is_durable, name, generator))
+    out += both(lambda is_durable: Case(
+        1, "produce 100 B, batches of 8,000, 5 in flight", produce(8000, 100, 5),
+        (RECORDS, goal(CPU_RECORD, ("kafka", 0.2)), CPU_GIB, MEMORY, GENERATOR), ALL, is_durable))
+    return out
+
+
+def row_6():
+    """Every acknowledgement after a sync: one producer, and many that share syncs."""
+    return [
+        Case(6, "acks=all, synced, 1 producer", produce(1, 100, 1),
+             (goal(REQUESTS, ("ideal", 0.9), ("kafka", 10)), P50, goal(P99, ("ideal", 1.3)), CPU_REQUEST, GENERATOR), ALL, True),
+        Case(6, "acks=all, synced, 64 producers", produce(1, 100, 1, connections=64),
+             (goal(REQUESTS, ("ideal", 0.85), ("kafka", 10)), P50, goal(P99, ("ideal", 1.3)), CPU_REQUEST, GENERATOR), ALL, True)]
+
+
+def row_7():
+    """16 KB a request over so many partitions in turn, beside the same over one."""
+    def case(partitions, ratio, is_durable):
+        one = f"weir, 1 of {partitions}"
+        return Case(7, f"produce 16 KB over {partitions} partitions, 64 in flight", produce(16, 1000, 64),
+                    (goal(MB, *(() if is_durable else ((one, ratio),))), CPU_GIB, MEMORY, GENERATOR),
+                    (Arm("weir", "weir", {"partitions": partitions}), Arm(one, "weir", {"partitions": 1}),
+                     Arm("kafka", "kafka", {"partitions": partitions}), Arm("ideal", "ideal", {"partitions": partitions})), is_durable)
+
+    return [case(partitions, ratio, is_durable) for partitions, ratio in ((100, 0.95), (1000, 0.9)) for is_durable in (False, True)]
+
+
+def row_8():
+    def case(producers, is_durable):
+        return Case(8, f"{producers} producers over 100 partitions, 10 x 100 B a request", produce(10, 100, 1, partitions=100, connections=producers),
+                    (goal(MB, *(() if is_durable else (("kafka", 3),))), P99, CPU_REQUEST, MEMORY, GENERATOR), ALL, is_durable)
+
+    return [case(producers, is_durable) for producers in (50, 200, 400) for is_durable in (False, True)]
+
+
+def e2e(**wanted):
+    def body(broker, topic, context, options):
+        asked = {"seconds": context.seconds, "requests": 1_000_000_000, **wanted, **options}
+        if context.is_tiny:
+            asked.update(requests=30, followers=min(3, asked.get("followers", 1)))
+        figures = loads.replay(broker, topic, "e2e", **asked)
+        check_end(broker, topic, 1, (figures["requests"] + 1) * asked["records"])
+        if figures["records"] != figures["requests"] * asked["records"] * asked.get("followers", 1):
+            raise loads.Trouble(f"{broker.kind}: {figures['records']} records arrived of {figures['requests']} requests")
+        figures["cpu_us_delivery"] = figures["cpu_s"] * 1e6 * asked["records"] / max(1, figures["records"])
+        return figures
+
+    return body
+
+
+def row_9():
+    """The generator keeps a core busy, to send in time, in all arms: on two cores that takes something from a broker of many threads."""
+    def case(size, rate, is_durable):
+        return Case(9, f"end to end, {size} B at {rate:,}/s", on_topic(e2e(records=1, size=size, rate=rate, in_flight=1000, spin=True)),
+                    (goal(P50, *(() if is_durable else (("ideal", 1.2), ("kafka", 0.25)))),
+                     goal(P99, *(() if is_durable else (("ideal", 1.3), ("kafka", 0.1)))), goal(P999, *(() if is_durable else (("ideal", 1.5),))),
+                     CPU_REQUEST), ALL, is_durable)
+
+    return [case(size, rate, is_durable) for size, rate in ((100, 1000), (1000, 10000)) for is_durable in (False, True)]
+
+
+def row_10():
+    def further(followers, rate):
+        """Processor time of one more consumer, by GiB: what N take beyond one, while all see the same."""
+        load = {"records": 100, "size": 10000, "rate": rate, "max_bytes": 4 << 20}
+
+        def body(broker, topic, context, options):
+            del options
+            one = e2e(followers=1, **load)(broker, topic, context, {})
+            many = e2e(followers=followers, **load)(broker, broker.fresh_topic(1, False), context, {})
+            gib = (many["bytes"] - one["bytes"]) / loads.GIB
+            many["further_ms_gib"] = (many["cpu_s"] - one["cpu_s"]) * 1e3 / gib if gib > 0 else 0.0
+            return many
+
+        return on_topic(body)
+
+    def catch_up(connections):
+        def body(broker, topic, context, options):
+            del options
+            loads.replay(broker, topic, "produce", records=1000, size=1000, requests=5, in_flight=1)
+            asked = {"requests": 50 if context.is_tiny else 1_000_000_000, "seconds": context.seconds}
+            return loads.replay(broker, topic, "fetch", connections=connections, in_flight=1, max_bytes=1 << 20, **asked)
+
+        return on_topic(body)
+
+    further_figure = Figure("further_ms_gib", "CPU a GiB of a further consumer", "ms", "less", (("ideal", 1.15), ("kafka", 0.5)))
+    gb = Figure("mb_s", "bytes", "GB/s", "more", (("ideal", 0.9),), scale=1e-3)
+    return [Case(10, f"{followers} consumers at the end, 1 MB batches at {rate}/s", further(followers, rate), (further_figure, P50, GENERATOR), ALL)
+            for followers, rate in ((10, 100), (100, 10))] + [
+        Case(10, f"{connections} consumers that catch up, 1 MB a fetch, from the page cache", catch_up(connections), (gb, CPU_GIB, GENERATOR), ALL)
+        for connections in (1, 10, 100)]
+
+
+def row_11():
+    figure = Figure("cpu_us_delivery", "broker CPU a delivery", "us", "less", (("ideal", 1.3), ("kafka", 0.2)))
+    return [Case(11, "100 long polls that wait, 1 KB at 50/s", on_topic(e2e(records=1, size=1000, rate=50, followers=100)),
+                 (figure, P50, P99, GENERATOR), ALL)]
+
+
+def produce_frame(topic):
+    """(a whole Produce of one record, where its answer has the error)"""
+    body = wire.Conn.produce_body(topic, {0: wire.batch([b"x"])})
+    return wire.Conn.frame(wire.PRODUCE, 7, 1, body), 4 + 4 + 4 + 2 + len(topic) + 4 + 4
+
+
+def start_time(broker, context, options, is_durable):
+    """From exec to the first acknowledgement, of a data directory that a broker before has left: partitions are made in it first."""
+    del is_durable
+    kind, partitions = options["kind"], options["partitions"] if not context.is_tiny else min(50, options["partitions"])
+    if broker is None or options.setdefault("state", {}).get("partitions") != partitions:
+        place = tempfile.mkdtemp(prefix="start.", dir=options["directory"])
+        own = brokers.Kafka(place, options["heap"]) if kind == "kafka" else brokers.Weir(place, settings={"weir.files.max": 8192})
+        own.start()
+        topic = own.fresh_topic(1)
+        left, each = partitions - 1, 10000
+        while left > 0:
+            with own.conn() as conn:
+                error = conn.create_topic(f"more{left}", min(each, left))[0]
+            if error != 0:
+                raise loads.Trouble(f"{kind}: {partitions} partitions: error {error}")
+            left -= each
+        own.stop()
+        options["state"] = {"partitions": partitions, "own": own, "topic": topic}
+    own, topic = options["state"]["own"], options["state"]["topic"]
+    port = brokers.kafka.free_port() if kind == "weir" else own.kafka.port
+    command = own.command(port) if kind == "weir" else own.kafka.command()
+    data, error_at = produce_frame(topic)
+    with tempfile.NamedTemporaryFile() as frame:
+        frame.write(data)
+        frame.flush()
+        done = subprocess.run([os.path.join(brokers.BUILD, "bench-start"), str(port), frame.name, str(error_at), *command], capture_output=True,
+                              text=True, check=False)
+    if done.returncode != 0:
+        raise loads.Trouble(f"{kind} did not start again: {done.stderr[-1000:]}")
+    return {"start_ms": int(done.stdout) / 1e3}
+
+
+def row_13():
+    def case(name, partitions, limit, with_kafka):
+        figure = Figure("start_ms", "exec to first acknowledgement", "ms", "less", (("", limit), *((("kafka", 1 / 200),) if with_kafka else ())))
+        arms = (Arm("weir", "", {"kind": "weir", "partitions": partitions}),
+                *((Arm("kafka", "", {"kind": "kafka", "partitions": partitions}),) if with_kafka else ()))
+        return Case(13, f"second start, {name}", start_time, (figure,), arms, None, generator="bench-start", warm=0)
+
+    return [case("1 partition", 1, 3, True), case("10,000 partitions", 10000, 15, False), case("100,000 partitions", 100000, 80, False)]
+
+
+def idle_memory(broker, context, options, is_durable):
+    del options, is_durable, context
+    figures = {"rss_mib": broker.memory_kib("VmRSS") / 1024, "anon_mib": broker.memory_kib("RssAnon") / 1024}
+    return figures
+
+
+def row_14():
+    return [Case(14, "idle, 2 shards, just started", idle_memory,
+                 (Figure("rss_mib", "resident memory", "MiB", "less", (("", 3), ("kafka", 0.01))),
+                  Figure("anon_mib", "of it anonymous", "MiB", "less", (("", 1),))),
+                 (Arm("weir", "weir-2:fresh"), Arm("kafka", "kafka")), None, generator="-", warm=0)]
+
+
+def connections_memory(broker, context, options, is_durable):
+    """What each further connection takes of the broker's own memory, once each has asked for ApiVersions and been answered."""
+    del options, is_durable
+    few, many = (50, 200) if context.is_tiny else (1000, 10000)
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    many = min(many, limit - 100)
+    host, port = broker.bootstrap.split(":")
+    open_ones, seen = [], {}
+    try:
+        for i in range(many):
+            conn = wire.Conn(host, int(port))
+            open_ones.append(conn)
+            conn.call(wire.API_VERSIONS, 0, b"")
+            if i + 1 in (few, many):
+                seen[i + 1] = broker.memory_kib("RssAnon")
+    finally:
+        for conn in open_ones:
+            conn.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            conn.close()
+    return {"bytes_connection": (seen[many] - seen[few]) * 1024 / (many - few)}
+
+
+def row_15():
+    return [Case(15, "10,000 idle connections", connections_memory,
+                 (Figure("bytes_connection", "anonymous memory a connection", "bytes", "less", (("", 600),)),),
+                 (Arm("weir", "weir:fresh"),), None, generator="own sockets", warm=0)]
+
+
+def row_21():
+    def load(broker, context, options, is_durable):
+        del options, is_durable
+        wanted = 20 if context.is_tiny else 1000
+        names = broker.__dict__.setdefault("many_topics", [])
+        while len(names) < wanted:
+            names.append(broker.fresh_topic())
+        asked = {"requests": 50 if context.is_tiny else 1_000_000_000, "seconds": context.seconds}
+        return loads.replay(broker, names[0], "metadata", in_flight=16, **asked)
+
+    return [Case(21, "Metadata of 1,000 topics, 16 in flight", load,
+                 (goal(REQUESTS, ("", 100_000), ("kafka", 20)), CPU_REQUEST, GENERATOR), SPOKEN, None)]
+
+
+def row_28():
+    def case(codec):
+        plain = "weir, not compressed"
+        figure = Figure("cpu_ms_sent_gib", "broker CPU a GiB received", "ms", "less", ((plain, 1.3),))
+        return Case(28, f"produce 1 KB, 1 MB batches, {codec}", produce(1000, 1000, 5),
+                    (figure, CPU_GIB, MB, GENERATOR),
+                    (Arm("weir", "weir", {"compression": codec}), Arm(plain, "weir"), Arm("kafka", "kafka", {"compression": codec})))
+
+    return [case("lz4"), case("zstd")]
+
+
+def binary_size(broker, context, options, is_durable):
+    del broker, context, options, is_durable
+    with tempfile.NamedTemporaryFile() as stripped:
+        subprocess.run(["strip", "-o", stripped.name, brokers.WEIR], check=True)
+        return {"mib": os.path.getsize(stripped.name) / (1 << 20)}
+
+
+def row_29():
+    return [Case(29, "weir, stripped, dynamically linked", binary_size, (Figure("mib", "size", "MiB", "less", (("", 1.5),)),), (Arm("weir", ""),),
+                 None, generator="strip", warm=0)]
+
+
+def row_31():
+    def case(in_flight):
+        one = "weir, 1 shard"
+        return Case(31, f"2 shards: 8 connections, {in_flight} in flight each, 16 partitions, 100 B", produce(1, 100, in_flight, partitions=16, connections=8),
+                    (goal(CPU_REQUEST, (one, 1.1)), REQUESTS, P99, GENERATOR), (Arm("weir", "weir-2"), Arm(one, "weir")), False)
+
+    return [case(1), case(16)]
+
+
+ROWS = {1: row_1, 2: row_2, 3: row_3, 4: row_4, 6: row_6, 7: row_7, 8: row_8, 9: row_9, 10: row_10, 11: row_11, 13: row_13, 14: row_14,
+        15: row_15, 21: row_21, 28: row_28, 29: row_29, 31: row_31}

@@ -56,6 +56,10 @@ class Kafka:
     def bootstrap(self):
         return f"{self.host}:{self.port}"
 
+    def command(self):
+        """What runs it, once it was started for the first time."""
+        return ["java", f"-Xmx{self.heap}", *self.jvm, "-cp", class_path(), "kafka.Kafka", os.path.join(self.directory, "server.properties")]
+
     def start(self, timeout_s=90):
         os.makedirs(self.directory, exist_ok=True)
         path = os.path.join(self.directory, "server.properties")
@@ -86,7 +90,7 @@ class Kafka:
             subprocess.run([*java, "kafka.tools.StorageTool", "format", "--standalone", "-t", cluster_id, "-c", path],
                            check=True, capture_output=True)
         with open(self.log_path, "ab") as log:
-            self.process = subprocess.Popen([*java, "kafka.Kafka", path], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            self.process = subprocess.Popen(self.command(), stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         deadline = time.monotonic() + timeout_s
         while True:
             try:

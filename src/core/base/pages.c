@@ -56,13 +56,17 @@ static uint8_t join(unsigned order, unsigned left, unsigned right)
     return (uint8_t)(least + 1);
 }
 
-static void join_upwards(struct base_pages *pages, unsigned order, uint32_t index)
+/* Nodes up to `order_set` may have been changed by the caller: above them a node that says what it said before has told
+ * nothing new to those over it. */
+static void join_upwards(struct base_pages *pages, unsigned order, uint32_t index, unsigned order_set)
 {
     while (order < pages->root_order) {
         order += 1;
         index /= 2;
-        *node_at(pages, order, index) =
-            join(order, node_lack(pages, order - 1, 2 * index), node_lack(pages, order - 1, 2 * index + 1));
+        uint8_t *node = node_at(pages, order, index);
+        uint8_t says = join(order, node_lack(pages, order - 1, 2 * index), node_lack(pages, order - 1, 2 * index + 1));
+        if (*node == says && order > order_set) { return; }
+        *node = says;
     }
 }
 
@@ -132,16 +136,17 @@ enum base_rc base_pages_create(struct base_region region, const size_t reserve_b
 static void mark_run(struct base_pages *pages, uint32_t first, uint32_t count, bool is_taken)
 {
     CHECK(count > 0);
-    CHECK(first % (UINT32_C(1) << order_of(count)) == 0);
+    unsigned order_whole = order_of(count);
+    CHECK(first % (UINT32_C(1) << order_whole) == 0);
     uint32_t at = first;
     unsigned order_last = 0;
-    for (unsigned order = order_of(count) + 1; order-- > 0;) {
+    for (unsigned order = order_whole + 1; order-- > 0;) {
         if ((count >> order & 1) == 0) { continue; }
         *node_at(pages, order, at >> order) = is_taken ? (uint8_t)(order + 1) : 0;
         order_last = order;
         at += UINT32_C(1) << order;
     }
-    join_upwards(pages, order_last, (at - 1) >> order_last);
+    join_upwards(pages, order_last, (at - 1) >> order_last, order_whole);
 }
 
 static uint32_t room_pages(const struct base_pages *pages, enum base_class class)

@@ -673,7 +673,7 @@ enum base_rc own_log_append(struct broker *broker, const struct own_log *log, en
 void own_log_move_start(struct broker *broker, const struct own_log *log, enum back_op_kind kind, int64_t offset,
                         struct port_out *out);
 /* It has grown by so much since it was last written anew, and by as much as it held then. */
-bool own_log_has_grown(struct grown *grown, const struct plog_view *view, uint64_t by_bytes);
+bool own_log_has_grown(const struct broker *broker, const struct own_log *log, struct grown *grown, uint64_t by_bytes);
 void own_log_written_anew(const struct broker *broker, const struct own_log *log, struct grown *grown,
                           uint64_t held_bytes);
 /* The next record of what is walked through; false: that was the last. */

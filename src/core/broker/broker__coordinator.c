@@ -244,9 +244,10 @@ static void snapshot_if_due(struct broker *broker, uint32_t number)
 {
     struct coordinator *coordinator = &broker->coordinators[number];
     if (coordinator->is_snapshotting || broker->is_disk_failed || broker->is_draining) { return; }
+    uint64_t by_bytes = broker->config.coordinator_grown_bytes;
+    if (!own_log_has_grown(broker, &coordinator->log, &coordinator->grown, by_bytes)) { return; }
     struct plog_view view;
     plog_view(broker->plog, coordinator->log.ref, &view);
-    if (!own_log_has_grown(&coordinator->grown, &view, broker->config.coordinator_grown_bytes)) { return; }
     coordinator->is_snapshotting = true;
     coordinator->snapshot_offset = view.offset_end;
     coordinator->snapshot_bytes = 0;

@@ -11,7 +11,8 @@
 #include "wire/kafka/header.h"
 
 #define ARENA_BYTES_FIRST ((size_t)4096)
-#define RELEASED_AT_ONCE  16                 /* leases given back by one poll */
+#define ANSWER_SMALL      ((size_t)1024) /* so many bytes at most lie where the request does */
+#define RELEASED_AT_ONCE  16             /* leases given back by one poll */
 #define RETRY_NS          UINT64_C(10000000) /* a request that found no memory looks again, should no release wake it before */
 #define STARVE_MAX_NS \
     UINT64_C(30000000000) /* one that never finds any ends with its connection: its client has given up */
@@ -204,10 +205,48 @@ static uint32_t make_pieces(struct request *request, const struct kafka_writer *
     return count;
 }
 
+static enum base_rc hand_over(struct broker *broker, struct request *request, const struct kafka_writer *writer,
+                              struct port_piece *pieces, struct port_out *out)
+{
+    uint32_t count = make_pieces(request, writer, pieces);
+    uint64_t cookie = (uint64_t)request_slot(broker, request) + 1;
+    enum base_rc rc = conn_answer(broker->conns, request->id, pieces, count, cookie, out);
+    if (rc != BASE_OK) { return rc; }
+    request->state = REQUEST_ANSWERED;
+    count_answer(broker, request);
+    return BASE_OK;
+}
+
+static enum base_rc encode(const struct request *request, struct kafka_writer *writer)
+{
+    return kafka_response_encode(kafka_response_message(request->api_key), request->answer, request->answer_version,
+                                 request->correlation, writer);
+}
+
+/* Most answers are small, and are written at once into what the request has left of its memory, neither counted before nor given a
+ * block of their own. False: it is none of those, or there is no memory now; nothing has changed. */
+static bool try_small_answer(struct broker *broker, struct request *request, struct port_out *out)
+{
+    struct base_arena *arena = &request->arena;
+    size_t room_bytes = base_min_size(arena->size_bytes - arena->used_bytes, ANSWER_SMALL);
+    if (request->api_key == KAFKA_API_FETCH || room_bytes == 0) { return false; }
+    size_t mark = base_arena_mark(arena);
+    uint8_t *at = base_arena_take_bytes(arena, room_bytes);
+    CHECK(at != NULL);
+    struct kafka_writer writer;
+    kafka_writer_init(&writer, at, room_bytes);
+    struct port_piece pieces[CONN_PIECES_INLINE];
+    enum base_rc rc = encode(request, &writer);
+    CHECK(rc == BASE_OK || rc == BASE_FULL); /* we built it for this very version */
+    if (rc == BASE_OK) { rc = hand_over(broker, request, &writer, pieces, out); }
+    if (rc == BASE_OK) { return true; }
+    base_arena_reset(arena, mark);
+    return false;
+}
+
 /* False: no memory now; nothing has changed. `size`: of the answer. */
 static bool try_answer(struct broker *broker, struct request *request, struct kafka_size size, struct port_out *out)
 {
-    enum kafka_message message = kafka_response_message(request->api_key);
     if (request->answer_block == NULL) {
         request->answer_block = base_pages_take(broker->pages, BASE_REPLICATION, size.memory_bytes);
         if (request->answer_block == NULL) { return false; }
@@ -226,20 +265,12 @@ static bool try_answer(struct broker *broker, struct request *request, struct ka
         CHECK(splices != NULL && pieces != NULL);
         kafka_writer_use_splices(&writer, splices, size.splices_count);
     }
-    enum base_rc rc =
-        kafka_response_encode(message, request->answer, request->answer_version, request->correlation, &writer);
+    enum base_rc rc = encode(request, &writer);
     CHECK(rc == BASE_OK);
     CHECK(writer.used_bytes == size.memory_bytes);
-    uint32_t count = make_pieces(request, &writer, pieces);
-    uint64_t cookie = (uint64_t)request_slot(broker, request) + 1;
-    rc = conn_answer(broker->conns, request->id, pieces, count, cookie, out);
-    if (rc != BASE_OK) {
-        base_arena_reset(&request->arena, mark); /* or each try would take more than the one before */
-        return false;
-    }
-    request->state = REQUEST_ANSWERED;
-    count_answer(broker, request);
-    return true;
+    if (hand_over(broker, request, &writer, pieces, out) == BASE_OK) { return true; }
+    base_arena_reset(&request->arena, mark); /* or each try would take more than the one before */
+    return false;
 }
 
 void request_answer(struct broker *broker, struct request *request, const void *answer, struct port_out *out)
@@ -267,6 +298,7 @@ void request_answer_in(struct broker *broker, struct request *request, const voi
     CHECK(!base_heap_holds(&request->deadline));
     request->answer = answer;
     request->answer_version = version;
+    if (request->answer_block == NULL && try_small_answer(broker, request, out)) { return; }
     struct kafka_size size;
     enum base_rc rc = kafka_response_size(kafka_response_message(request->api_key), answer, version, &size);
     if (rc == BASE_FULL) { /* a few bytes may ask for it: one large group, described over and over */

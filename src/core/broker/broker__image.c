@@ -309,9 +309,10 @@ void image_snapshot_begin_if_due(struct broker *broker)
     if (broker->is_snapshotting || controller_has_proposal(broker->controller) || broker->applying.is_on) { return; }
     if (broker->state != BROKER_SERVING || broker->is_disk_failed) { return; }
     if (broker->now_ns < broker->snapshot_again_ns) { return; }
+    uint64_t by_bytes = broker->config.metadata_grown_bytes;
+    if (!own_log_has_grown(broker, &broker->metadata_log, &broker->metadata_grown, by_bytes)) { return; }
     struct plog_view view;
     plog_view(broker->plog, broker->metadata_log.ref, &view);
-    if (!own_log_has_grown(&broker->metadata_grown, &view, broker->config.metadata_grown_bytes)) { return; }
     broker->is_snapshotting = true;
     broker->snapshot_cursor = (struct controller_cursor){.stage = 0};
     broker->snapshot_offset = view.offset_end;

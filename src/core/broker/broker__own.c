@@ -77,10 +77,11 @@ void own_log_move_start(struct broker *broker, const struct own_log *log, enum b
     }
 }
 
-bool own_log_has_grown(struct grown *grown, const struct plog_view *view, uint64_t by_bytes)
+bool own_log_has_grown(const struct broker *broker, const struct own_log *log, struct grown *grown, uint64_t by_bytes)
 {
-    grown->from_bytes = base_min_u64(grown->from_bytes, view->size_bytes);
-    return view->size_bytes - grown->from_bytes >= grown->held_bytes + by_bytes;
+    uint64_t size_bytes = plog_size_bytes(broker->plog, log->ref);
+    grown->from_bytes = base_min_u64(grown->from_bytes, size_bytes);
+    return size_bytes - grown->from_bytes >= grown->held_bytes + by_bytes;
 }
 
 void own_log_written_anew(const struct broker *broker, const struct own_log *log, struct grown *grown,

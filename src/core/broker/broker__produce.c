@@ -100,12 +100,13 @@ static void supersede(struct request *request, struct repeats *repeats, uint32_t
 static void fill_parts(struct broker *broker, struct request *request, const struct kafka_produce_request *produce)
 {
     struct repeats repeats;
-    repeats_init(broker, request, request->part_count, &repeats);
+    bool may_repeat = request->part_count > 1 || produce->topic_data_count > 1;
+    if (may_repeat) { repeats_init(broker, request, request->part_count, &repeats); }
     uint32_t at = 0;
     for (int32_t t = 0; t < produce->topic_data_count; t++) {
         const struct kafka_produce_request_topic_produce_data *data = &produce->topic_data[t];
         const struct metadata_topic *topic = request_topic(broker, request, data->name, data->topic_id);
-        uint32_t first_topic = first_of(request, &repeats, (uint32_t)t);
+        uint32_t first_topic = may_repeat ? first_of(request, &repeats, (uint32_t)t) : 0;
         for (int32_t p = 0; p < data->partition_data_count; p++) {
             const struct kafka_produce_request_partition_produce_data *partition = &data->partition_data[p];
             struct part *part = &request->parts[at++];
@@ -117,7 +118,7 @@ static void fill_parts(struct broker *broker, struct request *request, const str
             part->timestamp_ms = -1;
             part->log_start = -1;
             part->error = part_error(broker, request, topic, partition);
-            supersede(request, &repeats, at - 1);
+            if (may_repeat) { supersede(request, &repeats, at - 1); }
             if (part->error != KAFKA_ERROR_NONE) {
                 part->is_answered = true;
                 continue;

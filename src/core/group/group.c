@@ -485,6 +485,15 @@ static bool poll_log(struct groups *groups, uint32_t log_index, struct group_out
     return true;
 }
 
+/* Whether poll_log has nothing to look at: asked of every log at each poll, and most of the time true of all. */
+static bool is_idle(const struct group__log *log)
+{
+    if (log->is_outstanding) { return true; }
+    if (log->state == GROUP__TAKING_OVER || log->is_sweeping || log->is_snapshotting) { return false; }
+    return log->round.records_count == 0 && log->round.block == NULL && base_list_is_empty(&log->due) &&
+           base_list_is_empty(&log->waiting);
+}
+
 /* ---- polling -------------------------------------------------------------------------------------------------------- */
 
 static void give_answer(struct groups *groups, struct group__request *request, struct group_out *item_out)
@@ -567,8 +576,8 @@ void group_poll(struct groups *groups, uint64_t now_ns, int64_t wall_ms, struct 
             if (poll_drain(groups) || poll_reads(groups)) { return; }
             for (uint32_t i = 0; i < groups->config.logs_count; i++) {
                 uint32_t log = groups->log_cursor;
-                if (poll_log(groups, log, item_out)) { return; }
-                groups->log_cursor = (log + 1) % groups->config.logs_count;
+                if (!is_idle(&groups->logs[log]) && poll_log(groups, log, item_out)) { return; }
+                groups->log_cursor = log + 1 == groups->config.logs_count ? 0 : log + 1;
             }
         }
     }

@@ -156,6 +156,8 @@ struct plog_view {
     bool is_damaged;
 };
 void plog_view(const struct plog *plog, struct plog_ref ref, struct plog_view *view_out);
+/* Of the view its size_bytes alone: cheap enough to be asked at every step. */
+uint64_t plog_size_bytes(const struct plog *plog, struct plog_ref ref);
 
 /* ---- appending ------------------------------------------------------------------------------------------------------ */
 

@@ -322,6 +322,12 @@ void plog_view(const struct plog *plog, struct plog_ref ref, struct plog_view *v
     view_out->segment_count = log->segments.count - (last != NULL && last->size_bytes == 0 ? 1 : 0);
 }
 
+uint64_t plog_size_bytes(const struct plog *plog, struct plog_ref ref)
+{
+    const struct plog__log *log = plog__log_of(plog, ref);
+    return log == NULL ? 0 : log->size_bytes;
+}
+
 /* ---- paths ---- */
 
 void plog__path(const struct plog__log *log, const struct plog__segment *segment, enum plog__which which,

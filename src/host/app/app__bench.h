@@ -32,7 +32,8 @@ struct bench_sum {
     uint64_t records;
     uint64_t failed;
     uint64_t bytes;
-    uint64_t requests; /* 0: not counted */
+    uint64_t requests;      /* 0: not counted */
+    uint64_t request_bytes; /* of all of them; 0: not counted */
     double seconds;
     const struct bench_times *times; /* NULL: none */
     const char *times_are;           /* "from the intended send to the acknowledgement" */

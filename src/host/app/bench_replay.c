@@ -544,16 +544,16 @@ static void print_sum(const struct replay *replay)
     static const char *const names[] = {"replay produce", "replay fetch", "replay metadata"};
     const struct replay_wanted *wanted = &replay->wanted;
     uint64_t good = replay->answered - base_min_u64(replay->failed, replay->answered);
-    struct bench_sum sum = {.what = replay->is_e2e ? "replay e2e" : names[wanted->kind],
-                            .records = good,
-                            .failed = replay->failed,
-                            .bytes = replay->answer_bytes,
-                            .requests = replay->answered,
-                            .seconds =
-                                (double)(replay->ended_ns - base_min_u64(replay->began_ns, replay->ended_ns)) / 1e9,
-                            .times = &replay->times,
-                            .times_are = replay->rate > 0 ? "from the intended send to the answer"
-                                                          : "from the send to the answer"};
+    struct bench_sum sum = {
+        .what = replay->is_e2e ? "replay e2e" : names[wanted->kind],
+        .records = good,
+        .failed = replay->failed,
+        .bytes = replay->answer_bytes,
+        .requests = replay->answered,
+        .request_bytes = replay->answered * (replay->frames.head_bytes + replay->frames.body.size_bytes),
+        .seconds = (double)(replay->ended_ns - base_min_u64(replay->began_ns, replay->ended_ns)) / 1e9,
+        .times = &replay->times,
+        .times_are = replay->rate > 0 ? "from the intended send to the answer" : "from the send to the answer"};
     if (replay->is_e2e) {
         sum.records = replay->delivered * (uint64_t)wanted->records;
         sum.times_are = replay->rate > 0 ? "from the intended send to a follower" : "from the send to a follower";

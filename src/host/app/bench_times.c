@@ -69,6 +69,7 @@ void bench_print(const struct bench_sum *sum, bool is_json)
             printf(",\"requests\":%llu,\"requests_per_second\":%.1f", (unsigned long long)sum->requests,
                    (double)sum->requests / seconds);
         }
+        if (sum->request_bytes > 0) { printf(",\"request_bytes\":%llu", (unsigned long long)sum->request_bytes); }
         if (sum->times != NULL && sum->times->count > 0) {
             printf(",\"latency_ms\":{");
             for (size_t i = 0; i < BASE_ARRAY_COUNT(parts); i++) {

@@ -249,7 +249,8 @@ void *kafka__take_structs(uint32_t struct_index, struct base_arena *arena, int32
     const struct kafka__struct *type = &kafka__structs[struct_index];
     uint8_t *items = base_arena_take_array(arena, (size_t)count, type->size_bytes);
     if (items == NULL) { return NULL; }
-    for (int32_t i = 0; i < count; i++) { kafka__struct_init(type, items + (size_t)i * type->size_bytes); }
+    if (count > 0) { kafka__struct_init(type, items); }
+    for (int32_t i = 1; i < count; i++) { memcpy(items + (size_t)i * type->size_bytes, items, type->size_bytes); }
     return items;
 }
 
