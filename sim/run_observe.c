@@ -135,26 +135,28 @@ static void note_disk_effect(struct run *run, uint32_t shard, const struct port_
     if (effect->kind == PORT_WRITE && effect->token >> 56 == PLOG_ROOM) { branches[RUN_BYTES_REPLAYED] += 1; }
 }
 
-static bool is_page_cache(const struct run *run, struct base_slice topic)
+static const struct actor_topic *topic_of(const struct run *run, struct base_slice name)
 {
     for (uint32_t i = 0; i < run->cast.topic_count; i++) {
         const struct actor_topic *known = &run->cast.topics[i];
-        if (base_slice_equal(base_slice_text(known->name), topic)) { return known->is_page_cache; }
+        if (base_slice_equal(base_slice_text(known->name), name)) { return known; }
     }
-    return false;
+    return NULL;
 }
 
 static void look_at_logs(struct run *run, const struct broker *broker)
 {
     struct broker_log_view view;
     for (uint32_t cursor = 0; broker_each_log(broker, &cursor, &view);) {
+        const struct actor_topic *topic = topic_of(run, view.topic);
         struct check_log log = {.id = view.id,
                                 .topic = view.topic,
                                 .offset_start = view.offset_start,
                                 .offset_end = view.offset_end,
                                 .watermark = view.watermark,
                                 .is_failed = view.is_failed || view.is_damaged,
-                                .is_page_cache = is_page_cache(run, view.topic)};
+                                .is_page_cache = topic != NULL && topic->is_page_cache,
+                                .flush_messages = topic == NULL ? 0 : (int64_t)topic->flush_messages};
         if (run->is_rotten && view.is_damaged) { run->result->branches[RUN_DAMAGE_TOLD] = 1; }
         check_stream_log(run->stream, &log, true);
     }

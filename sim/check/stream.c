@@ -182,6 +182,7 @@ void check_stream_log(struct check_stream *stream, const struct check_log *now, 
     }
     log->is_hurt = now->is_failed;
     log->is_page_cache = now->is_page_cache;
+    log->flush_messages = now->flush_messages;
     if (now->is_failed) {
         if (stream->counts.errors == 0 && !stream->is_rotten && !log->is_told) {
             check_breach(stream->report, "I18", "%s-%" PRId32 " is damaged or failed, and no disk was", log->name,
@@ -197,6 +198,7 @@ void check_stream_log(struct check_stream *stream, const struct check_log *now, 
                      log->id.index, log->offset_start, now->offset_start);
         log->is_told = true;
     }
+    if (!log->is_seen) { log->recovered_end = log->is_known ? now->offset_end : 0; }
     bool is_start_new = !log->is_seen || now->offset_start != log->offset_start || log->start_since_ns == UINT64_MAX;
     if (is_start_new) { log->start_since_ns = stream->now_ns; }
     bool has_begun_later = log->is_known && now->offset_start > log->offset_start;

@@ -20,7 +20,8 @@
  *          nothing is longer than it was before the crash
  *
  * Of a page-cache log, which no row of the journal names, what is written takes the place of what is synced. A power cut may take
- * what no sync of its segments covers, and nothing below that; a process that ends takes nothing.
+ * what no sync of its segments covers, and nothing below that; a process that ends takes nothing. Where it has flush.messages, fewer
+ * than that many are acknowledged and not synced (I19).
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -52,6 +53,7 @@ struct check_log {
     int64_t watermark;
     bool is_failed; /* or damaged */
     bool is_page_cache;
+    int64_t flush_messages; /* of a page-cache log; 0: none */
 };
 /* One log as it is now. `is_serving`: recovery has ended. */
 void check_stream_log(struct check_stream *stream, const struct check_log *log, bool is_serving);

@@ -104,9 +104,11 @@ struct stream_log {
     bool is_seen;            /* since this boot began to serve */
     bool may_go;             /* its topic is being deleted */
     bool is_page_cache;
-    bool is_told;     /* a breach was reported; once is enough */
-    bool is_hurt;     /* failed or damaged when last seen */
-    uint64_t gone_ns; /* when its deletion was answered, in this life; 0: it was not */
+    int64_t flush_messages; /* of a page-cache log; 0: none */
+    int64_t recovered_end;  /* what was below it when the node began to serve may have been sent before */
+    bool is_told;           /* a breach was reported; once is enough */
+    bool is_hurt;           /* failed or damaged when last seen */
+    uint64_t gone_ns;       /* when its deletion was answered, in this life; 0: it was not */
 };
 
 /* ---- fetch sessions ---- */

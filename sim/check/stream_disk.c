@@ -136,12 +136,31 @@ static void forget_open(struct check_stream *stream, struct port_file id)
     }
 }
 
+/* A folder: its files are there under other names, and another log may have their old ones. */
+static void renamed_within(struct check_stream *stream, struct base_slice from, struct base_slice to)
+{
+    for (uint32_t i = 0; i < stream->path_count; i++) {
+        struct stream_path *path = &stream->paths[i];
+        bool is_in = path->name != NULL && strlen(path->name) > from.size_bytes &&
+                     memcmp(path->name, from.at, from.size_bytes) == 0 && path->name[from.size_bytes] == '/';
+        if (!is_in) { continue; }
+        char name[600];
+        (void)snprintf(name, sizeof name, "%.*s%s", (int)to.size_bytes, (const char *)to.at,
+                       path->name + from.size_bytes);
+        free(path->name);
+        path->name = copy_name(base_slice_text(name));
+    }
+}
+
 static void renamed(struct check_stream *stream, const struct port_effect *effect)
 {
     /* At the asking: whoever asks waits for it before anything depends on it, and a failed one is retried. */
     uint32_t path = find_path(stream, effect->path);
-    if (path == UINT32_MAX) { stream__keep_forget(stream, effect->path); }
-    if (path == UINT32_MAX) { return; }
+    if (path == UINT32_MAX) {
+        stream__keep_forget(stream, effect->path);
+        renamed_within(stream, effect->path, effect->path_to);
+        return;
+    }
     drop_name(stream, effect->path_to);
     free(stream->paths[path].name);
     stream->paths[path].name = copy_name(effect->path_to);
@@ -202,7 +221,8 @@ int64_t stream__durable_end(const struct check_stream *stream, const struct stre
         const struct stream_write *write = &stream->writes[i];
         const char *name = stream->paths[write->path].name;
         if (name == NULL || strncmp(name, folder, strlen(folder)) != 0 || strstr(name, ".log") == NULL) { continue; }
-        if (write->from < write->to && write->offset_base < end) { end = write->offset_base; }
+        bool is_gone = write->offset_end <= log->offset_start; /* retention took it */
+        if (write->from < write->to && !is_gone && write->offset_base < end) { end = write->offset_base; }
     }
     return end;
 }

@@ -157,6 +157,23 @@ void stream__tap_received(struct check_stream *stream, uint32_t shard, struct po
 
 /* ---- answers ---- */
 
+static void judge_acknowledged(struct check_stream *stream, const struct stream_log *log, int64_t offset)
+{
+    if (offset < 0 || offset >= log->synced_end) {
+        check_breach(stream->report, "I19",
+                     "offset %" PRId64 " of %s-%" PRId32 " is acknowledged, and the journal is synced up to %" PRId64,
+                     offset, log->name, log->id.index, log->synced_end);
+        return;
+    }
+    if (!log->is_page_cache || log->flush_messages == 0 || offset < log->recovered_end) { return; }
+    int64_t durable_end = stream__durable_end(stream, log);
+    if (offset - durable_end + 1 < log->flush_messages) { return; }
+    check_breach(stream->report, "I19",
+                 "offset %" PRId64 " of %s-%" PRId32 " is acknowledged, whose flush.messages is %" PRId64
+                 ", and its segments are synced up to %" PRId64,
+                 offset, log->name, log->id.index, log->flush_messages, durable_end);
+}
+
 static void judge_produced(struct check_stream *stream, struct base_slice body, int16_t version)
 {
     struct base_arena arena;
@@ -173,11 +190,7 @@ static void judge_produced(struct check_stream *stream, struct base_slice body, 
             struct base_part id = {.topic = topic->topic_id, .index = part->index};
             const struct stream_log *log = stream__log(stream, id);
             stream->counts.acks_judged += 1;
-            if (part->base_offset >= 0 && part->base_offset < log->synced_end) { continue; }
-            check_breach(stream->report, "I19",
-                         "offset %" PRId64 " of %s-%" PRId32
-                         " is acknowledged, and the journal is synced up to %" PRId64,
-                         part->base_offset, log->name, part->index, log->synced_end);
+            judge_acknowledged(stream, log, part->base_offset);
         }
     }
 }

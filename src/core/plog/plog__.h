@@ -148,6 +148,7 @@ struct plog__segment {
     bool is_named;   /* ... and its name is durable */
     bool is_born;    /* PLOG_CHANGE_SEGMENT left */
     bool needs_cut;  /* after a restart: the file may be longer than what is known */
+    bool is_cut_new; /* of a page-cache log: it was, and a power cut may bring that back yet */
     bool is_doomed;
     bool is_waiting; /* doomed so far: its entry was replayed, and where the segments before it end is not known yet */
     bool is_cut_off; /* by a truncation that the journal does not have yet: its files stay */
@@ -201,9 +202,8 @@ struct plog__append {
     int64_t offset_start;
 };
 
-/*   WRITING -all bytes written-> WRITTEN -[large: its segment is synced]-> LEFT -plog_journalled-> DURABLE -in order-> freed
- *   WRITING -failed-> freed, its appends fail.   A page-cache log: WRITTEN -> DURABLE, when flush.messages
- *   makes it wait for a sync after that, and over LEFT when a new segment is to be named. */
+/*   WRITING -all bytes written-> WRITTEN -[large, flushed: synced]-> LEFT -plog_journalled-> DURABLE -in order-> freed
+ *   WRITING -failed-> freed, its appends fail.   A page-cache log: WRITTEN -> DURABLE, unless a new segment is to be named. */
 enum plog__round_state { PLOG__WRITING = 0, PLOG__WRITTEN, PLOG__LEFT, PLOG__DURABLE };
 
 struct plog__round {
@@ -212,7 +212,7 @@ struct plog__round {
     uint32_t segment;
     enum plog__round_state state;
     bool is_large;
-    bool is_flush;      /* of a page-cache log: flush.messages have come; it is answered when they are synced */
+    bool is_flush;    /* of a page-cache log: the one that flush.messages asks a sync for, before it is answered */
     bool is_only_birth; /* of a page-cache log: the token of its PLOG_CHANGE_SEGMENT is this round's */
     uint64_t position_bytes;
     uint64_t size_bytes;
@@ -264,7 +264,8 @@ enum plog__asked {
     PLOG__ASKED_NAME,   /* SYNC_DIR of the log's directory */
     PLOG__ASKED_PARENT, /* ... and of the disk's */
     PLOG__ASKED_CUT,
-    PLOG__ASKED_RESERVE, /* the disk of a whole segment */
+    PLOG__ASKED_CUT_SYNC, /* of a page-cache log: what was cut off or cleared never comes back */
+    PLOG__ASKED_RESERVE,  /* the disk of a whole segment */
     PLOG__ASKED_WRITE,
     PLOG__ASKED_UNDO,
     PLOG__ASKED_FLUSH,

@@ -436,11 +436,14 @@ void plog__round_written(struct plog *plog, struct plog__log *log, struct plog__
     struct plog__segment *segment = plog__segment_at(plog, round->segment);
     CHECK(segment->size_bytes == round->position_bytes); /* nothing else was written there meanwhile */
     CHECK(log->offset_end == round->offset_base);
+    log->unflushed_messages += (uint64_t)(round->offset_end - round->offset_base);
+    round->is_flush = log->config.is_page_cache && log->unflushed_messages >= log->config.flush_messages;
+    if (round->is_flush) { log->unflushed_messages = log->unflushed_since_ns = 0; }
     uint64_t position = round->position_bytes;
     for (struct base_link *link = base_list_first(&round->appends); link != NULL;
          link = base_list_next(&round->appends, link)) {
         struct plog__append *append = append_on(link);
-        if (append->ask.wants_written) { note_append(plog, append, PLOG_OUT_WRITTEN); }
+        if (append->ask.wants_written && !round->is_flush) { note_append(plog, append, PLOG_OUT_WRITTEN); }
         if (append->is_duplicate) { continue; }
         struct plog__head head;
         if (position == round->position_bytes && plog__head_read(append->ask.batches, INT64_MIN, &head)) {
@@ -454,17 +457,11 @@ void plog__round_written(struct plog *plog, struct plog__log *log, struct plog__
     segment->size_bytes += round->size_bytes;
     log->size_bytes += round->size_bytes;
     log->offset_end = round->offset_end;
-    log->unflushed_messages += (uint64_t)(round->offset_end - round->offset_base);
-    if (log->unflushed_since_ns == 0) { log->unflushed_since_ns = base_max_u64(plog->now_ns, 1); }
+    if (!round->is_flush && log->unflushed_since_ns == 0) { log->unflushed_since_ns = base_max_u64(plog->now_ns, 1); }
     plog__producers_keep(log);
     log->writing = PLOG__NONE;
     round->state = PLOG__WRITTEN;
     plog__round_pieces(plog, round, 0);
-    round->is_flush = log->config.is_page_cache && log->unflushed_messages >= log->config.flush_messages;
-    if (round->is_flush) {
-        log->unflushed_messages = 0;
-        log->unflushed_since_ns = 0;
-    }
     if (round->is_large || round->is_flush) { plog__sync_want(plog, segment); }
     plog__rounds_leave(plog, log);
     plog__rounds_finish(plog, log);
@@ -537,17 +534,14 @@ bool plog__rounds_have_left(const struct plog__log *log)
     return state == PLOG__LEFT || state == PLOG__DURABLE;
 }
 
-/* Large bytes go into no journal entry, so they are synced themselves; a flush is of all that came before, back to what is synced. */
-static bool waits_for_sync(struct plog *plog, const struct plog__log *log, const struct plog__round *round)
+/* Large bytes go into no journal entry, so they are synced themselves; a flush is of all that came before: see plog__sync_advance. */
+static bool waits_for_sync(struct plog *plog, const struct plog__round *round)
 {
     if (!round->is_large && !round->is_flush) { return false; }
     struct plog__segment *segment = plog__segment_at(plog, round->segment);
-    if (segment->synced_bytes < round->position_bytes + round->size_bytes) {
-        if (!segment->is_sync_in_flight && !segment->is_sync_wanted) { plog__sync_want(plog, segment); }
-        return true;
-    }
-    const struct plog__segment *before = plog__segment_before(log, segment);
-    return round->is_flush && before != NULL && (before->is_sync_wanted || before->is_sync_in_flight);
+    if (segment->synced_bytes >= round->position_bytes + round->size_bytes) { return false; }
+    if (!segment->is_sync_in_flight && !segment->is_sync_wanted) { plog__sync_want(plog, segment); }
+    return true;
 }
 
 /* Runs leave in offset order, each when its own bytes allow it. */
@@ -559,7 +553,7 @@ void plog__rounds_leave(struct plog *plog, struct plog__log *log)
         struct plog__round *round = round_on(link);
         if (round->state == PLOG__WRITING) { return; }
         if (round->state != PLOG__WRITTEN) { continue; }
-        if (waits_for_sync(plog, log, round)) { return; }
+        if (waits_for_sync(plog, round)) { return; }
         leave(plog, log, round);
     }
     plog__epoch_look(plog, log);

@@ -32,6 +32,8 @@ static uint64_t adopt(struct plog *plog, struct plog__log *log, struct plog__seg
         struct rec_batch batch;
         if (rec_batch_view(bytes, &batch) != REC_OK || !rec_crc_is_right(&batch)) { break; }
         plog__replay_land(plog, log, segment, bytes, head.size_bytes, head.offset_last + 1);
+        log->unflushed_messages += (uint64_t)(head.offset_last + 1 - head.base_offset);
+        log->unflushed_since_ns = base_max_u64(plog->now_ns, 1);
         at += head.size_bytes;
         if (log->flush != PLOG__FLUSH_NONE) { return REC_HEADER_BYTES; } /* the tail is full: written first */
     }

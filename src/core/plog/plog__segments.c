@@ -165,11 +165,20 @@ void plog__times_of_log(struct plog__log *log)
     }
 }
 
+/* It waits for this one to be synced first, or to be gone. */
+static void wake_next(struct plog *plog, const struct plog__log *log, const struct plog__segment *segment)
+{
+    struct plog__segment *next = plog__segment_next(log, segment);
+    while (next != NULL && next->size_bytes == 0) { next = plog__segment_next(log, next); }
+    if (next != NULL && next->is_sync_wanted) { plog__sync_want(plog, next); }
+}
+
 void plog__segment_doom(struct plog *plog, struct plog__log *log, struct plog__segment *segment, uint64_t delay_ms)
 {
     CHECK(!segment->is_doomed);
     uint32_t slot = plog__segment_slot(plog, segment);
     if (log->mark_segment == slot) { log->mark_segment = PLOG__NONE; }
+    wake_next(plog, log, segment);
     plog__hints_forget(log, slot);
     /* A flush that is under way counts on what it writes; it empties the tail at its end. */
     if (plog__segment_last(log) == segment && log->flush == PLOG__FLUSH_NONE) { plog__tail_reset(&log->tail); }
@@ -239,6 +248,16 @@ static void lose_sync(struct plog *plog, struct plog__log *log, struct plog__seg
     if (plog->capture.state != PLOG__CAPTURE_IDLE) { plog__task_ready(plog, &plog->capture.task); }
 }
 
+/* Of a page-cache log nothing but its segments says what was written, and a start keeps nothing that stands behind a hole: they
+ * are synced in order. NULL: all before this one is. */
+static struct plog__segment *unsynced_before(const struct plog__log *log, const struct plog__segment *segment)
+{
+    if (!log->config.is_page_cache || segment->is_doomed) { return NULL; }
+    struct plog__segment *before = plog__segment_before(log, segment);
+    while (before != NULL && before->size_bytes == 0) { before = plog__segment_before(log, before); }
+    return before != NULL && before->is_created && before->synced_bytes < before->size_bytes ? before : NULL;
+}
+
 void plog__sync_advance(struct plog *plog, struct plog__segment *segment, struct port_out *out)
 {
     if (segment->sync.list == &plog->ready) { plog__task_take_off(&segment->sync); }
@@ -249,6 +268,12 @@ void plog__sync_advance(struct plog *plog, struct plog__segment *segment, struct
         plog__file_release(plog, &segment->sync);
         bool is_captured = plog__is_captured(plog, log, PLOG__CAPTURE_SYNC);
         if (log->is_deleting && is_captured) { plog__task_ready(plog, &plog->capture.task); } /* it waited for this */
+        return;
+    }
+    struct plog__segment *before = unsynced_before(log, segment);
+    if (before != NULL) {
+        plog__file_release(plog, &segment->sync);
+        plog__sync_want(plog, before); /* whose end, or whose doom, brings us back here */
         return;
     }
     enum port_rc rc;
@@ -281,6 +306,7 @@ void plog__sync_done(struct plog *plog, struct plog__segment *segment, const str
     CHECK(segment->sync_covers <= segment->size_bytes);
     segment->synced_bytes = base_max_u64(segment->synced_bytes, segment->sync_covers);
     struct plog__log *log = plog__log_at(plog, segment->log);
+    if (!segment->is_doomed) { wake_next(plog, log, segment); }
     plog__rounds_leave(plog, log);
     plog__rounds_finish(plog, log);
     if (log->is_undo_cut) { plog__task_ready(plog, &log->writer); } /* the cut waits for it */

@@ -461,6 +461,7 @@ static enum go create_step(struct plog *plog, struct plog__log *log, struct plog
             plog__log_fail(plog, log);
             return GO_ON;
         }
+        segment->is_cut_new = log->config.is_page_cache;
         (void)ask(plog, log, out, PORT_TRUNCATE, PLOG__ASKED_CLEAR); /* left by a round that never was */
         return STOP_HERE;
     }
@@ -510,7 +511,12 @@ static enum go write_step(struct plog *plog, struct plog__log *log, struct port_
         return GO_ON;
     }
     if (segment->needs_cut) {
+        segment->is_cut_new = has_more && log->config.is_page_cache;
         ask(plog, log, out, PORT_TRUNCATE, PLOG__ASKED_CUT)->position_bytes = segment->size_bytes;
+        return STOP_HERE;
+    }
+    if (segment->is_cut_new) {
+        (void)ask(plog, log, out, PORT_SYNC, PLOG__ASKED_CUT_SYNC);
         return STOP_HERE;
     }
     if (log->config.is_preallocated && !segment->has_reserve) {
@@ -642,12 +648,15 @@ static void name_done(struct plog *plog, struct plog__log *log, enum plog__asked
 /* The segment that the round being written is for: cleared of what was in its file, or cut to what is known of it. */
 static void cut_done(struct plog *plog, struct plog__log *log, enum plog__asked asked, enum port_rc rc)
 {
+    if (rc != PORT_OK && asked == PLOG__ASKED_CUT_SYNC) { plog__disk_fail(plog); }
     if (log->writing == PLOG__NONE) { return; }
     struct plog__segment *segment = plog__segment_at(plog, plog__round_at(plog, log->writing)->segment);
     if (rc != PORT_OK) {
         fail_writing(plog, log, rc);
     } else if (asked == PLOG__ASKED_CLEAR) {
         segment->is_created = true;
+    } else if (asked == PLOG__ASKED_CUT_SYNC) {
+        segment->is_cut_new = false;
     } else {
         segment->needs_cut = false;
     }
@@ -667,7 +676,8 @@ void plog__writer_done(struct plog *plog, struct plog__log *log, const struct po
     case PLOG__ASKED_NAME:
     case PLOG__ASKED_PARENT: name_done(plog, log, asked, rc); break;
     case PLOG__ASKED_CLEAR:
-    case PLOG__ASKED_CUT: cut_done(plog, log, asked, rc); break;
+    case PLOG__ASKED_CUT:
+    case PLOG__ASKED_CUT_SYNC: cut_done(plog, log, asked, rc); break;
     case PLOG__ASKED_RESERVE: break;
     case PLOG__ASKED_WRITE: write_done(plog, log, event); break;
     case PLOG__ASKED_UNDO: end_undo(plog, log, rc); break;

@@ -546,6 +546,50 @@ static void a_dead_process_takes_nothing_of_a_page_cache_log(void **state)
     expect_only(given_crash(CHECK_STOPPED, 2), "I18");
 }
 
+static void see_flushed(struct fixture *f, int64_t start, int64_t end)
+{
+    struct check_log log = {.id = part,
+                            .topic = base_slice_text("t"),
+                            .offset_start = start,
+                            .offset_end = end,
+                            .watermark = end,
+                            .is_page_cache = true,
+                            .flush_messages = 4};
+    check_stream_log(f->stream, &log, true);
+}
+
+static void fewer_records_than_flush_messages_are_acknowledged_and_not_synced(void **state)
+{
+    (void)state;
+    for (int case_at = 0; case_at < 4; case_at++) {
+        struct fixture *f = given_page_cache();
+        see_flushed(f, 0, 0);
+        write_batch(f, 0);
+        uint64_t sync = sync_file(f, segment_file);
+        if (case_at == 1) { done(f, PORT_SYNC, segment_file, sync, PORT_OK, 0); }
+        if (case_at == 2) { done(f, PORT_SYNC, segment_file, sync, PORT_IO, 0); }
+        write_batch(f, 2);
+        see_flushed(f, case_at == 3 ? 2 : 0, 4); /* or retention took it before it was synced */
+        acknowledge(f, 3);
+        expect_only(f, case_at == 1 || case_at == 3 ? NULL : "I19");
+    }
+}
+
+static void what_lies_in_the_folder_of_a_deleted_topic_is_no_part_of_the_next_one(void **state)
+{
+    (void)state;
+    struct fixture *f = given_page_cache();
+    write_batch(f, 0);
+    check_stream_effect(f->stream, 0,
+                        &(struct port_effect){.kind = PORT_RENAME,
+                                              .path = base_slice_text("t-0"),
+                                              .path_to = base_slice_text("t-0.5-delete")});
+    see_flushed(f, 2, 2);
+    assert_int_equal(check_stream_written(f->stream, "t-0/00000000000000000000.log"), 0);
+    assert_true(check_stream_written(f->stream, "t-0.5-delete/00000000000000000000.log") > 0);
+    expect_only(f, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -573,6 +617,8 @@ int main(void)
         cmocka_unit_test(a_page_cache_log_is_acknowledged_when_written_and_not_before),
         cmocka_unit_test(a_power_cut_takes_of_a_page_cache_log_what_was_not_synced_and_no_more),
         cmocka_unit_test(a_dead_process_takes_nothing_of_a_page_cache_log),
+        cmocka_unit_test(fewer_records_than_flush_messages_are_acknowledged_and_not_synced),
+        cmocka_unit_test(what_lies_in_the_folder_of_a_deleted_topic_is_no_part_of_the_next_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
