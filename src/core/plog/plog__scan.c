@@ -85,9 +85,7 @@ static bool take_next(struct plog *plog, struct plog__log *log)
 static void end_scan(struct plog *plog, struct plog__log *log)
 {
     struct plog__segment *last = plog__segment_last(log);
-    if (last != NULL && last->size_bytes == 0) {
-        last->is_born = false;
-    } /* no state has it: named anew with its bytes */
+    if (last != NULL && last->size_bytes == 0) { last->is_born = false; } /* no state keeps it */
     if (plog__wait_next(log, 0) == NULL) {
         plog__replay_end(plog, log, PLOG_OK);
         return;

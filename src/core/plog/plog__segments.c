@@ -273,7 +273,9 @@ void plog__sync_advance(struct plog *plog, struct plog__segment *segment, struct
     struct plog__segment *before = unsynced_before(log, segment);
     if (before != NULL) {
         plog__file_release(plog, &segment->sync);
-        plog__sync_want(plog, before); /* whose end, or whose doom, brings us back here */
+        if (!before->is_sync_in_flight) {
+            plog__sync_want(plog, before);
+        } /* its end, or its doom, brings us back here */
         return;
     }
     enum port_rc rc;
