@@ -665,7 +665,7 @@ struct plog {
     bool is_sweeping;
     uint32_t sweep_log;
     uint64_t sweep_at_ns;
-    uint64_t flush_at_ns; /* the earliest flush.ms; UINT64_MAX */
+    uint64_t flush_at_ns; /* the earliest flush.ms, or a little later; UINT64_MAX */
     uint64_t reap_at_ns;  /* the earliest doomed segment; UINT64_MAX */
     uint32_t effects_in_flight;
     bool is_full_out;     /* a FULL is among the outs */
@@ -709,6 +709,7 @@ bool plog__may_emit(const struct plog *plog, const struct port_out *out); /* roo
 struct port_effect *plog__emit(struct plog *plog, struct port_out *out, enum port_effect_kind kind,
                                enum plog__token token, uint32_t slot);
 void plog__clock(struct plog *plog, const struct port_event *event);
+void plog__flush_look(struct plog *plog, const struct plog__log *log); /* its flush.ms is not forgotten */
 bool plog__wall_is_sane(const struct plog *plog);
 bool plog__has_passed(const struct plog *plog, int64_t timestamp_ms);
 void plog__task_init(struct plog__task *task, enum plog__task_kind kind, uint32_t slot);

@@ -457,7 +457,10 @@ void plog__round_written(struct plog *plog, struct plog__log *log, struct plog__
     segment->size_bytes += round->size_bytes;
     log->size_bytes += round->size_bytes;
     log->offset_end = round->offset_end;
-    if (!round->is_flush && log->unflushed_since_ns == 0) { log->unflushed_since_ns = base_max_u64(plog->now_ns, 1); }
+    if (!round->is_flush && log->unflushed_since_ns == 0) {
+        log->unflushed_since_ns = base_max_u64(plog->now_ns, 1);
+        plog__flush_look(plog, log);
+    }
     plog__producers_keep(log);
     log->writing = PLOG__NONE;
     round->state = PLOG__WRITTEN;

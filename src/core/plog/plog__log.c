@@ -7,6 +7,7 @@
 #define NOTES_PER_LOG      12u
 #define RETENTION_CHECK_MS ((uint64_t)300000)
 #define RUN_BYTES_MAX      (64u << 10)
+#define FLUSH_LOOK_NS      (UINT64_C(10) * NS_PER_MS)
 #define WALL_AHEAD_MAX_MS  3600000
 #define NS_PER_MS          UINT64_C(1000000)
 
@@ -234,6 +235,25 @@ void plog_watermark(struct plog *plog, struct plog_ref ref, int64_t offset, stru
     plog__end(plog, out);
 }
 
+/* By flush.ms; UINT64_MAX: never. */
+static uint64_t flush_due_ns(const struct plog__log *log)
+{
+    if (!log->config.is_page_cache || log->unflushed_since_ns == 0 || log->config.flush_ms == UINT64_MAX) {
+        return UINT64_MAX;
+    }
+    uint64_t delay_ns = log->config.flush_ms > UINT64_MAX / NS_PER_MS ? UINT64_MAX : log->config.flush_ms * NS_PER_MS;
+    return base_deadline_ns(log->unflushed_since_ns, delay_ns);
+}
+
+/* Each sweep looks at all logs, so those that are due at about the same time have one together. */
+void plog__flush_look(struct plog *plog, const struct plog__log *log)
+{
+    uint64_t due_ns = flush_due_ns(log);
+    if (due_ns == UINT64_MAX) { return; }
+    uint64_t soon_ns = base_deadline_ns(plog->now_ns, FLUSH_LOOK_NS);
+    plog->flush_at_ns = base_min_u64(plog->flush_at_ns, base_max_u64(due_ns, soon_ns));
+}
+
 /* What recovery makes of a segment hangs on how its rounds became durable, so that a log with segments keeps to its way. */
 static void take_config(struct plog__log *log, const struct plog_log_config *config)
 {
@@ -258,6 +278,7 @@ enum base_rc plog_open(struct plog *plog, struct base_part id, struct base_slice
     take_config(log, config);
     mark_follow(plog, log);
     plog__birth_write(log);
+    plog__flush_look(plog, log); /* what the start has read */
     if (leader_epoch > log->leader_epoch) { log->leader_epoch = leader_epoch; }
     if (leader_epoch >= 0 && plog__epoch_last(log) < leader_epoch) {
         plog__epochs_assign(plog, log, leader_epoch, log->offset_end);
@@ -436,18 +457,14 @@ bool plog__has_passed(const struct plog *plog, int64_t timestamp_ms)
 static void sweep_flush(struct plog *plog, struct plog__log *log)
 {
     struct plog__segment *last = plog__segment_last(log);
-    if (!log->config.is_page_cache || log->unflushed_since_ns == 0 || log->config.flush_ms == UINT64_MAX ||
-        last == NULL) {
-        return;
-    }
-    uint64_t delay_ns = log->config.flush_ms > UINT64_MAX / NS_PER_MS ? UINT64_MAX : log->config.flush_ms * NS_PER_MS;
-    uint64_t at_ns = base_deadline_ns(log->unflushed_since_ns, delay_ns);
+    uint64_t at_ns = flush_due_ns(log);
+    if (at_ns == UINT64_MAX || last == NULL) { return; }
     if (at_ns <= plog->now_ns) {
         log->unflushed_since_ns = 0;
         log->unflushed_messages = 0;
         plog__sync_want(plog, last);
     } else {
-        plog->flush_at_ns = base_min_u64(plog->flush_at_ns, at_ns);
+        plog__flush_look(plog, log);
     }
 }
 

@@ -494,8 +494,8 @@ static void page_cache_logs_are_flushed_by_messages_and_by_time(void **state)
     }
     world->log_config.flush_messages = UINT64_MAX;
     world->log_config.flush_ms = 50;
-    world->config.retention_check_ms = 10;
     plog_configure(world->plog, ref, &world->log_config);
+    world_alarm(world, 1000); /* a sweep; the next comes in minutes */
     (void)world_append(world, ref, (struct batch_ask){.value_bytes = 10});
     world_run(world);
     world_alarm(world, 100);
