@@ -54,13 +54,16 @@ static void judge_segment(struct looking *looking, const char *next)
     char log[NAME_BYTES_MAX + 16];
     (void)snprintf(log, sizeof log, "%s.log", name); /* as above */
     bool is_last = strncmp(name, next, bytes) != 0;
+    int64_t start, end;
+    bool is_known = check_stream_log_of(run->stream, log, &start, &end);
+    bool is_taken = is_known && start == end && base_of(name) < start; /* by retention, its files are yet to go */
     struct check_segment segment = {.name = name,
                                     .base = base_of(name),
                                     .log = view_file(run, name, ".log", false),
                                     .index = view_file(run, name, ".index", true),
                                     .timeindex = view_file(run, name, ".timeindex", true),
                                     .producers = &looking->producers,
-                                    .end = is_last ? check_stream_log_end(run->stream, log) : -1,
+                                    .end = is_last && is_known && !is_taken ? end : -1,
                                     .is_last = is_last && check_stream_written(run->stream, log) > 0};
     check_segment(&looking->run->report, &segment);
 }
@@ -78,8 +81,8 @@ static void look_at_file(void *context, const char *path, uint64_t size_bytes)
     /* The final reader has read every record. What nobody opened for that belongs to no log: a crash came between a segment's
      * first bytes and its row in the journal. And what begins behind the end of its log is on its way out. */
     if (!check_stream_opened(looking->run->stream, path)) { return; }
-    int64_t end = check_stream_log_end(looking->run->stream, path);
-    if (end >= 0 && base_of(path) > end) { return; }
+    int64_t start, end;
+    if (check_stream_log_of(looking->run->stream, path, &start, &end) && base_of(path) > end) { return; }
     judge_segment(looking, path);
     if (strncmp(looking->name, path, bytes) != 0) { /* another log */
         looking->producers = (struct check_producers){.forgotten_ms = forgotten_ms(looking->run)};

@@ -64,8 +64,8 @@ void check_stream_deleting(struct check_stream *stream, struct base_uuid topic);
 
 /* How far that file was written to since the node started; 0: not at all. */
 uint64_t check_stream_written(const struct check_stream *stream, const char *path);
-/* Where the log of that segment ended when it was last looked at; -1: there is none of that name. */
-int64_t check_stream_log_end(const struct check_stream *stream, const char *path);
+/* Where the log of that segment began and ended when it was last looked at. False: there is none of that name. */
+bool check_stream_log_of(const struct check_stream *stream, const char *path, int64_t *start_out, int64_t *end_out);
 /* That file was opened since the last crash. */
 bool check_stream_opened(const struct check_stream *stream, const char *path);
 

@@ -246,10 +246,13 @@ static struct stream_log *page_cache_log(const struct check_stream *stream, uint
     return log != NULL && log->is_page_cache ? log : NULL;
 }
 
-int64_t check_stream_log_end(const struct check_stream *stream, const char *path)
+bool check_stream_log_of(const struct check_stream *stream, const char *path, int64_t *start_out, int64_t *end_out)
 {
     const struct stream_log *log = log_of_segment(stream, path);
-    return log == NULL ? -1 : log->offset_end;
+    if (log == NULL) { return false; }
+    *start_out = log->offset_start;
+    *end_out = log->offset_end;
+    return true;
 }
 
 /* A piece of a write to a segment is a batch, or several. What is left of a short write begins within one, and ends where that would. */

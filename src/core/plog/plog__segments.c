@@ -352,7 +352,8 @@ void plog__start_trim(struct plog *plog, struct plog__log *log)
 {
     for (struct plog__segment *segment = plog__segment_first(log); segment != NULL;) {
         struct plog__segment *next = plog__segment_next(log, segment);
-        bool is_kept = segment->end > log->offset_start || segment->size_bytes == 0;
+        bool is_kept =
+            segment->end > log->offset_start || (segment->size_bytes == 0 && segment->base >= log->offset_start);
         /* That retention sealed the last one first is nowhere written; that its files are gone shows it when all was replayed. */
         bool has_gone = plog->is_recovery_ending && plog__segment_is_damaged(segment);
         bool is_active = next == NULL && !segment->is_sealed && !has_gone;

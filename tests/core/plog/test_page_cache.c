@@ -197,6 +197,24 @@ static void what_stands_behind_the_end_is_gone_for_good_before_anything_takes_it
     world_free(world);
 }
 
+static void an_empty_segment_before_the_log_start_does_not_hold_up_retention(void **state)
+{
+    (void)state;
+    struct plog_ref ref;
+    struct world *world = given_log(&ref);
+    move_start(world, ref, RECORDS);
+    world_crash(world, CRASH_POWER);
+    segment_file(world, 8)->size = 0;
+    world_start(world);
+    ref = world_log(world, 0, "topic", 0);
+    append(world, ref, 4);
+    move_start(world, ref, RECORDS + 2);
+    assert_null(segment_file(world, 8));
+    assert_null(segment_file(world, RECORDS));
+    expect_log(world, RECORDS + 2, RECORDS + 4);
+    world_free(world);
+}
+
 static void what_a_start_gave_up_does_not_stand_in_the_way_of_what_came_later(void **state)
 {
     (void)state;
@@ -305,6 +323,7 @@ int main(void)
         cmocka_unit_test(a_segment_that_was_given_up_is_not_taken_for_the_next_one),
         cmocka_unit_test(what_a_new_segment_had_in_its_file_never_comes_back),
         cmocka_unit_test(what_stands_behind_the_end_is_gone_for_good_before_anything_takes_its_place),
+        cmocka_unit_test(an_empty_segment_before_the_log_start_does_not_hold_up_retention),
         cmocka_unit_test(what_a_start_gave_up_does_not_stand_in_the_way_of_what_came_later),
         cmocka_unit_test(a_last_segment_that_retention_took_is_no_damage),
         cmocka_unit_test(what_was_flushed_survives_a_power_loss_wherever_it_stops),
