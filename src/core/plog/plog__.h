@@ -212,7 +212,7 @@ struct plog__round {
     uint32_t segment;
     enum plog__round_state state;
     bool is_large;
-    bool is_flush;    /* of a page-cache log: the one that flush.messages asks a sync for, before it is answered */
+    bool is_flush;      /* of a page-cache log: the one that flush.messages asks a sync for, before it is answered */
     bool is_only_birth; /* of a page-cache log: the token of its PLOG_CHANGE_SEGMENT is this round's */
     uint64_t position_bytes;
     uint64_t size_bytes;
