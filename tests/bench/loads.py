@@ -16,7 +16,7 @@ import resource
 import subprocess
 import time
 
-from brokers import CLIENTS, ROOT, WEIR, Trouble
+from brokers import CLIENTS, ROOT, TICKS, WEIR, Trouble
 
 GIB = 1 << 30
 
@@ -26,16 +26,27 @@ def _children_s():
     return usage.ru_utime + usage.ru_stime
 
 
+def _machine_s():
+    """Processor time of everything on this machine."""
+    with open("/proc/stat", encoding="ascii") as file:
+        user, nice, system, idle, iowait, irq, softirq, steal = (int(word) for word in file.readline().split()[1:9])
+    del idle, iowait
+    return (user + nice + system + irq + softirq + steal) / TICKS
+
+
 def run(broker, command, timeout_s=300):
-    """(standard output, figures of the broker and the generator over the run)"""
-    before_s, children_s, start = broker.cpu_s(), _children_s(), time.monotonic()
+    """(what it printed, figures of the broker and the generator over the run)"""
+    before_s, children_s, machine_s, start = broker.cpu_s(), _children_s(), _machine_s(), time.monotonic()
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
     wall_s = time.monotonic() - start
     cpu_s = broker.cpu_s() - before_s
+    figures = {"cpu_s": cpu_s, "busy": cpu_s / wall_s, "generator_busy": (_children_s() - children_s) / wall_s}
+    # Of whoever else ran meanwhile: with more than a little of it the figures are not worth much.
+    figures["others_busy"] = max(0.0, (_machine_s() - machine_s - cpu_s - (_children_s() - children_s)) / wall_s)
     if done.returncode != 0:
         raise Trouble(f"{' '.join(command)}\nended with {done.returncode}: {done.stderr[-1000:]}{done.stdout[-1000:]}")
-    return done, {"cpu_s": cpu_s, "busy": cpu_s / wall_s, "generator_busy": (_children_s() - children_s) / wall_s,
-                  "memory_mib": broker.memory_kib() / 1024}
+    figures["memory_mib"] = broker.memory_kib() / 1024
+    return done, figures
 
 
 def _per(figures, requests, records, size_bytes):

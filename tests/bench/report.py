@@ -57,6 +57,11 @@ def ratio_text(ratio):
     return f"{number(ratio['median'])} ({number(ratio['low'])}-{number(ratio['high'])})"
 
 
+def others_text(result):
+    """How far the machine was ours."""
+    return "" if result.get("others") is None else f"   (others used {number(result['others'])} cores meanwhile)"
+
+
 def text(results, about):
     lines = [f"{key}: {value}" for key, value in about.items()]
     lines.append("Values are medians; ratios are of Weir to the other, median (lowest-highest) over the pairs. 'nearly': within a fifth of the goal.")
@@ -64,7 +69,7 @@ def text(results, about):
     for result in results:
         here = f"row {result['row']}: {result['case']}" + (f", {result['durability']}" if result["durability"] else "") + f" [{result['generator']}]"
         if here != head:
-            lines += ["", here, f"    {result['command']}"]
+            lines += ["", here, f"    {result['command']}{others_text(result)}"]
             head = here
         arms = "  ".join(f"{label} {number(value['median'])}" for label, value in result["arms"].items())
         ratios = "  ".join(f"/{label} {ratio_text(ratio)}" for label, ratio in result["ratios"].items())
@@ -93,7 +98,7 @@ def markdown(results):
 
         other = others[0] if others else ""
         goals = "; ".join(goal_text(result, goal) for goal in result["goals"])
-        case = result["case"] + (f", {result['durability']}" if result["durability"] else "") + f" ({result['generator']})"
+        case = result["case"] + (f", {result['durability']}" if result["durability"] else "") + f" ({result['generator']}){others_text(result).rstrip()}"
         lines.append(f"| {case} | {result['figure']}, {result['unit']} | {arm(labels[0])} | {arm('kafka')} | {arm('ideal')} | "
                      f"{arm(other) + ' (' + other + ')' if other else ''} | {ratio('kafka')} | {ratio('ideal')} | {ratio(other)} | {goals} |")
     return "\n".join(lines) + "\n"

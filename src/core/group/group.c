@@ -234,6 +234,7 @@ static bool is_read(enum group_kind kind)
 
 enum base_rc group_submit(struct groups *groups, const struct group_request *ask)
 {
+    group__wake(groups);
     uint32_t index = base_pool_take(&groups->requests);
     if (index == BASE_POOL_NONE) { return BASE_FULL; }
     struct group__request *request = base_pool_at(&groups->requests, index);
@@ -562,6 +563,10 @@ void group_poll(struct groups *groups, uint64_t now_ns, int64_t wall_ms, struct 
 {
     groups->now_ns = now_ns;
     groups->wall_ms = wall_ms;
+    if (now_ns < groups->idle_until_ns) {
+        item_out->kind = GROUP_OUT_NOTHING;
+        return;
+    }
     *item_out = (struct group_out){.kind = GROUP_OUT_WORKED};
     struct base_link *link = base_list_pop_front(&groups->answered);
     if (link != NULL) {
@@ -582,6 +587,8 @@ void group_poll(struct groups *groups, uint64_t now_ns, int64_t wall_ms, struct 
         }
     }
     item_out->kind = GROUP_OUT_NOTHING;
+    groups->idle_until_ns =
+        group_next_alarm_ns(groups); /* whoever sleeps until then misses nothing, nor does who looks away */
 }
 
 uint64_t group_next_alarm_ns(const struct groups *groups)
@@ -595,10 +602,15 @@ uint64_t group_next_alarm_ns(const struct groups *groups)
 
 /* ---- what a log says ------------------------------------------------------------------------------------------------ */
 
-void group_awaits(struct groups *groups, uint32_t log) { groups->logs[log].is_awaited = true; }
+void group_awaits(struct groups *groups, uint32_t log)
+{
+    group__wake(groups);
+    groups->logs[log].is_awaited = true;
+}
 
 void group_leads(struct groups *groups, uint32_t log, uint64_t now_ns, int64_t wall_ms)
 {
+    group__wake(groups);
     CHECK(groups->logs[log].state == GROUP__LOADING);
     groups->now_ns = now_ns;
     groups->wall_ms = wall_ms;
@@ -606,7 +618,11 @@ void group_leads(struct groups *groups, uint32_t log, uint64_t now_ns, int64_t w
     groups->logs[log].lead_cursor = 0;
 }
 
-void group_refuses(struct groups *groups, uint32_t log) { groups->logs[log].state = GROUP__REFUSING; }
+void group_refuses(struct groups *groups, uint32_t log)
+{
+    group__wake(groups);
+    groups->logs[log].state = GROUP__REFUSING;
+}
 
 bool group_is_leading(const struct groups *groups, uint32_t log)
 {
@@ -628,6 +644,7 @@ static void round_over(struct groups *groups, struct group__log *log)
 
 void group_committed(struct groups *groups, uint32_t log_index)
 {
+    group__wake(groups);
     struct group__log *log = &groups->logs[log_index];
     CHECK(log->is_outstanding);
     const struct group_record *records = (const struct group_record *)(const void *)log->round.block;
@@ -647,6 +664,7 @@ void group_committed(struct groups *groups, uint32_t log_index)
 
 void group_failed(struct groups *groups, uint32_t log_index)
 {
+    group__wake(groups);
     struct group__log *log = &groups->logs[log_index];
     CHECK(log->is_outstanding);
     log->state = GROUP__REFUSING;
@@ -673,15 +691,21 @@ void group_failed(struct groups *groups, uint32_t log_index)
 
 void group_snapshot(struct groups *groups, uint32_t log)
 {
+    group__wake(groups);
     groups->logs[log].is_snapshotting = true;
     groups->logs[log].snapshot_stage = 0;
     groups->logs[log].snapshot_cursor = 0;
 }
 
-void group_drain(struct groups *groups) { groups->is_draining = true; }
+void group_drain(struct groups *groups)
+{
+    group__wake(groups);
+    groups->is_draining = true;
+}
 
 void group_topics_changed(struct groups *groups)
 {
+    group__wake(groups);
     for (uint32_t i = 0; i < groups->config.logs_count; i++) {
         struct group__log *log = &groups->logs[i];
         if (log->state == GROUP__LOADING || log->state == GROUP__REFUSING) { continue; }

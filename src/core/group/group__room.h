@@ -215,6 +215,8 @@ struct groups {
     uint64_t now_ns;
     int64_t wall_ms;
     uint64_t retry_ns;
+    uint64_t
+        idle_until_ns; /* a poll before then finds nothing to do, unless somebody has told something: group__wake */
     uint64_t sweep_ns;
     uint64_t proposals;
     uint64_t applied;
@@ -223,6 +225,9 @@ struct groups {
     struct base_prng dice;
     uint8_t *scratch;
 };
+/* By everything that tells the room something: the next poll looks. */
+static inline void group__wake(struct groups *groups) { groups->idle_until_ns = 0; }
+
 #define GROUP__SCRATCH_BYTES ((size_t)64 << 10)
 
 enum group__verdict {

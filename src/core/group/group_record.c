@@ -338,6 +338,7 @@ union any_record {
 
 enum base_rc group_apply(struct groups *groups, uint32_t log, struct base_slice value)
 {
+    group__wake(groups);
     CHECK(log < groups->config.logs_count);
     uint32_t type;
     int16_t version;
