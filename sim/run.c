@@ -481,11 +481,22 @@ static uint64_t count_partitions(const struct run *run)
     return count;
 }
 
+/* What a start has read of a page-cache log is synced within that. */
+static uint64_t flush_max_ms(const struct run *run)
+{
+    uint64_t most_ms = 0;
+    for (uint32_t i = 0; i < run->cast.topic_count; i++) {
+        most_ms = base_max_u64(most_ms, run->cast.topics[i].flush_ms);
+    }
+    return most_ms;
+}
+
 /* The final reader waits at every end. In each of three spans shorter than its wait: no request was answered means nothing was
  * looked at, and, unless a checkpoint fell into it, that nothing happened; and never much of anything. */
 static bool idle(struct run *run)
 {
-    (void)world_run(run->world, world_now(run->world) + 500 * WORLD_MS); /* is_broken looks */
+    uint64_t rest_ms = 500 + flush_max_ms(run);
+    (void)world_run(run->world, world_now(run->world) + rest_ms * WORLD_MS); /* is_broken looks */
     check_stream_late(run->stream, WORLD_S);
     for (int i = 0; i < 3; i++) {
         if (i == 2) { run__note_logs(run); }
