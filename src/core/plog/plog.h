@@ -142,6 +142,7 @@ struct plog_view {
     struct base_part id;
     struct base_slice name;
     int64_t offset_start;  /* log start */
+    int64_t start_next;    /* where a move under way brings it */
     int64_t offset_end;    /* the next offset to be assigned */
     int64_t synced_end;    /* everything before it is durable */
     int64_t watermark;     /* first offset that may not be read */

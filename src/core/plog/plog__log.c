@@ -328,6 +328,7 @@ void plog_view(const struct plog *plog, struct plog_ref ref, struct plog_view *v
         .id = log->id,
         .name = base_slice_of(log->name, log->name_bytes),
         .offset_start = log->offset_start,
+        .start_next = log->is_start_moving ? log->start_next : log->offset_start,
         .offset_end = log->offset_end,
         .synced_end = log->synced_end,
         .watermark = log->watermark,

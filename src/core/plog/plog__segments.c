@@ -443,17 +443,31 @@ static bool is_too_old(const struct plog *plog, const struct plog__log *log, con
     return plog__age_ms(plog->wall_ms, born_ms) > log->config.retention_ms;
 }
 
+/* What a crash may take: it does not count as kept. */
+static uint64_t bytes_on_their_way(const struct plog__log *log)
+{
+    uint64_t bytes = 0;
+    for (struct base_link *link = base_list_first(&log->rounds); link != NULL;
+         link = base_list_next(&log->rounds, link)) {
+        const struct plog__round *round = BASE_ITEM(link, struct plog__round, link);
+        if (round->state != PLOG__WRITING) { bytes += round->size_bytes; }
+    }
+    return bytes;
+}
+
 void plog__retain(struct plog *plog, struct plog__log *log)
 {
     if (log->config.is_metadata || log->is_deleting || log->is_start_moving || plog->is_failed) { return; }
     if (log->is_cutting) { return; }
     if (!plog__wall_is_sane(plog)) { return; }
     int64_t start = log->offset_start;
-    uint64_t left_bytes = log->size_bytes;
+    CHECK(log->size_bytes >= bytes_on_their_way(log));
+    uint64_t left_bytes = log->size_bytes - bytes_on_their_way(log);
     uint32_t left = PLOG__RETAIN_MAX;
     for (struct plog__segment *segment = plog__segment_first(log); segment != NULL && left > 0;
          segment = plog__segment_next(log, segment), left--) {
         if (segment->size_bytes == 0 || segment->end > log->watermark) { break; }
+        CHECK(left_bytes >= segment->size_bytes); /* below the watermark nothing is on its way */
         bool is_too_much = log->config.retention_bytes >= 0 &&
                            left_bytes - segment->size_bytes >= (uint64_t)log->config.retention_bytes;
         if (!is_too_old(plog, log, segment) && !is_too_much) { break; }

@@ -528,6 +528,33 @@ static void retention_by_size_and_time_deletes_whole_old_segments(void **state)
     world_free(world);
 }
 
+static void bytes_that_a_crash_may_take_keep_nothing_else_from_being_retained(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    world->log_config.segment_bytes = 1000;
+    world->log_config.retention_bytes = 1500;
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    for (int i = 0; i < 10; i++) {
+        (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100, .timestamp = world->wall_ms});
+        world_run(world);
+    }
+    uint64_t synced_bytes = world_view(world, ref).size_bytes;
+    assert_true(synced_bytes > 1500 && synced_bytes < 2500);
+    world->is_journal_held = true;
+    for (int i = 0; i < 20; i++) {
+        (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100, .timestamp = world->wall_ms});
+        world_run(world);
+    }
+    assert_true(world_view(world, ref).size_bytes > synced_bytes + 1500);
+    world_alarm(world, 300001);
+    assert_int_equal(world_view(world, ref).start_next, 0);
+    world->is_journal_held = false;
+    world_restart(world, CRASH_POWER);
+    assert_int_equal(world_read_all(world, plog_find(world->plog, world_part(0))), 10);
+    world_free(world);
+}
+
 /* The whole log is expired: its last segment is doomed while its index is being written, after any number of steps of that. */
 static void an_index_write_of_a_segment_that_retention_takes_ends_well(void **state)
 {
@@ -788,6 +815,7 @@ int main(void)
         cmocka_unit_test(eight_descriptors_serve_a_hundred_logs),
         cmocka_unit_test(out_of_handles_closes_another_file_or_fails_clearly),
         cmocka_unit_test(retention_by_size_and_time_deletes_whole_old_segments),
+        cmocka_unit_test(bytes_that_a_crash_may_take_keep_nothing_else_from_being_retained),
         cmocka_unit_test(an_index_write_of_a_segment_that_retention_takes_ends_well),
         cmocka_unit_test(a_last_segment_that_retention_took_is_no_damage_after_a_restart),
         cmocka_unit_test(a_segment_that_went_does_not_come_back_with_a_power_cut),
