@@ -160,6 +160,13 @@ static void change_done(struct plog *plog, struct plog__log *log, uint64_t token
     if (token == TOKEN_EPOCH) { plog__epoch_done(plog, log, rc == PORT_OK ? PLOG_OK : PLOG_STORAGE); }
 }
 
+/* The journal names it, or a checkpoint does. */
+static bool is_heard_of(const struct plog__log *log)
+{
+    const struct plog__segment *first = plog__segment_first(log);
+    return (first != NULL && first->is_born) || !base_list_is_empty(&log->doomed);
+}
+
 static bool give_change(struct plog *plog, const struct plog__note *note, struct plog_out *out)
 {
     if (note->change == PLOG_CHANGE_SEGMENT) { return give_birth(plog, note, out); }
@@ -179,6 +186,9 @@ static bool give_change(struct plog *plog, const struct plog__note *note, struct
     if (note->change == PLOG_CHANGE_EPOCH) {
         out->run.leader_epoch = (int32_t)note->token;
         give_birth_bytes(log, out); /* it may be the first that is heard of the log */
+    }
+    if (note->change == PLOG_CHANGE_GONE && !is_heard_of(log)) { /* there may be files of it that a crash leaves */
+        give_birth_bytes(log, out);
     }
     if (note->change == PLOG_CHANGE_TRUNCATE) {
         out->run.segment_base = log->cut_segment_base;

@@ -624,7 +624,8 @@ enum base_rc plog_replay(struct plog *plog, const struct plog_run *run, struct b
     CHECK(plog->life == PLOG__RECOVERING);
     struct plog__log *log = plog__log_by_id(plog, run->id);
     bool is_run = run->change == 0 || run->change == PLOG_CHANGE_SEGMENT;
-    if (log == NULL && (run->change == PLOG_CHANGE_SEGMENT || run->change == PLOG_CHANGE_EPOCH)) {
+    bool is_unheard_of = run->change == PLOG_CHANGE_GONE && bytes.size_bytes > 0;
+    if (log == NULL && (run->change == PLOG_CHANGE_SEGMENT || run->change == PLOG_CHANGE_EPOCH || is_unheard_of)) {
         enum base_rc rc = be_born(plog, run->id, bytes, &log);
         if (rc == BASE_FULL) {
             plog->has_lost_entries = true;

@@ -960,6 +960,27 @@ static void a_directory_left_before_its_birth_was_journalled_goes_with_its_log(v
     world_free(world);
 }
 
+/* Once the deletion is journalled the directory is renamed, and may be found under that name only. */
+static void files_of_a_log_that_was_deleted_before_the_journal_heard_of_it_go_after_a_crash(void **state)
+{
+    (void)state;
+    for (int steps = 0; steps < 60; steps++) {
+        struct world *world = given_world();
+        world_put(world, "topic-0/partition.metadata", OURS);
+        world_put(world, "topic-0/00000000000000000000.log", "never acknowledged");
+        struct plog_ref ref = world_log(world, 0, "topic", 0);
+        plog_delete(world->plog, ref, &world->out);
+        world->wants_continue = true;
+        for (int i = 0; i < steps; i++) { (void)world_step(world); } /* it may end before */
+        bool is_journalled = world->entry_count > 0 && world->entries[world->entry_count - 1].is_synced;
+        world_restart(world, CRASH_PROCESS);
+        world_run(world);
+        for (int i = 0; i < world->node_count && is_journalled; i++) { assert_false(world->nodes[i].is_live); }
+        assert_false(world->plog->has_lost_entries);
+        world_free(world);
+    }
+}
+
 static void a_write_in_flight_at_its_logs_deletion_leaves_no_run(void **state)
 {
     (void)state;
@@ -1095,6 +1116,7 @@ int main(void)
         cmocka_unit_test(a_replayed_deletion_leaves_a_directory_that_is_anothers_by_now),
         cmocka_unit_test(a_replayed_run_is_not_written_into_anothers_directory),
         cmocka_unit_test(a_directory_left_before_its_birth_was_journalled_goes_with_its_log),
+        cmocka_unit_test(files_of_a_log_that_was_deleted_before_the_journal_heard_of_it_go_after_a_crash),
         cmocka_unit_test(a_write_in_flight_at_its_logs_deletion_leaves_no_run),
         cmocka_unit_test(runs_of_a_log_that_was_deleted_are_no_lost_entries),
         cmocka_unit_test(doomed_segments_go_after_their_delay_and_after_a_restart),
