@@ -85,6 +85,7 @@ static const char *const branch_names[RUN_BRANCH_COUNT] = {
     "page_cache",
     "page_cache_lost",
     "page_cache_held",
+    "metadata_anew",
 };
 void run__leave(struct run *run)
 {
@@ -365,6 +366,7 @@ static bool knock(struct run *run)
     }
     if (!pick_watched(run, false, &topic, &partition)) { return !is_broken(run); }
     tell_actors_of(run, ACTOR_REMOVE, topic, partition);
+    (void)world_run(run->world, world_now(run->world) + 100 * WORLD_MS); /* until all were told */
     if (!run_until(run, nothing_is_outstanding, PROBE_MAX_NS)) {
         run__fail(run, "I21", "a deletion after the faults does not end");
         return false;
@@ -582,6 +584,8 @@ void run__begin(struct run *run, const struct world_knobs *knobs)
     node_init(&run->node, (uint32_t)run->shape.step_max, (uint64_t)run->shape.journal_bytes);
     run->node.config.session_slots_max = (uint32_t)run->shape.session_slots;
     run->node.config.session_eviction_ms = (uint64_t)run->shape.session_eviction_ms;
+    run->node.config.metadata_grown_bytes = (uint64_t)run->shape.metadata_grown_bytes;
+    run->node.config.own_segment_bytes = (uint64_t)run->shape.own_segment_kb << 10;
     if (run__has_retention(run)) { run->node.config.retention_check_ms = RETENTION_CHECK_MS; }
     run->node.refuse_ppm = run->shape.refusals != 0 ? 600000 : 0;
     run__groups_configure(run, knobs);

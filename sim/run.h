@@ -102,6 +102,7 @@ enum run_branch { /* what a start or an end met: the broker's recovery */
                   RUN_PAGES,                 /* seeds with page-cache topics */
                   RUN_PAGES_LOST,            /* the power took the acknowledged end of a page-cache log */
                   RUN_PAGES_HELD,            /* ... and left at least its begin, which a sync had covered */
+                  RUN_METADATA_ANEW,         /* the metadata log was */
                   RUN_BRANCH_COUNT
 };
 const char *run_branch_name(enum run_branch branch);
@@ -120,6 +121,7 @@ enum run_state {                       /* what a crash may be tied to */
                  RUN_STATE_TRIM,   /* a journal file was dropped, or renamed to be used again */
                  RUN_STATE_DELETE, /* a log's file was asked to go */
                  RUN_STATE_GONE,   /* the journal is being told that a log was deleted */
+                 RUN_STATE_ANEW,   /* the metadata log begins to be written anew */
                  RUN_STATE_COUNT
 };
 const char *run_state_name(enum run_state state);

@@ -27,8 +27,9 @@ struct run_shape { /* drawn from the seed; each may be set */
     int64_t crowds, crowd_members;
     int64_t group_s; /* for how long they go on at least */
     int64_t group_session_ms, group_rebalance_ms, group_delay_ms, group_sweep_ms, group_grown_kb;
-    int64_t offsets_minutes; /* offsets.retention.minutes */
-    int64_t churn;           /* every topic but the first is deleted and made anew at times; 0: as drawn */
+    int64_t offsets_minutes;                      /* offsets.retention.minutes */
+    int64_t metadata_grown_bytes, own_segment_kb; /* of the logs of the node itself */
+    int64_t churn; /* every topic but the first is deleted and made anew at times; 0: as drawn */
 };
 
 #define RUN_TRAPS_MAX 8
@@ -94,6 +95,7 @@ struct run {
         RUN_CLAIM_NOT_CLEAN
     } claim; /* what the next start must say of the stop before it */
     bool was_clean;
+    bool is_anew;          /* the metadata log is being written anew */
     bool is_checkpointing; /* one is being written into checkpoint_file */
     struct port_file checkpoint_file;
     uint64_t broker_events, rows_gone;

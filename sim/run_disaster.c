@@ -81,7 +81,7 @@ static void plan_now(void *context, struct world *world)
 
 static const char *const state_names[RUN_STATE_COUNT] = {
     "boot",       "recovering", "loading",      "serving", "stopping", "written", "journalled",
-    "checkpoint", "roll",       "journal_roll", "trim",    "delete",   "gone",
+    "checkpoint", "roll",       "journal_roll", "trim",    "delete",   "gone",    "anew",
 };
 const char *run_state_name(enum run_state state) { return state_names[state]; }
 

@@ -152,6 +152,7 @@ static void look_at_logs(struct run *run, const struct broker *broker)
         struct check_log log = {.id = view.id,
                                 .topic = view.topic,
                                 .offset_start = view.offset_start,
+                                .start_next = view.start_next,
                                 .offset_end = view.offset_end,
                                 .watermark = view.watermark,
                                 .is_failed = view.is_failed || view.is_damaged,
@@ -211,6 +212,15 @@ static void note_move(struct run *run, enum broker_state to)
     }
 }
 
+static void note_anew(struct run *run, bool is_anew)
+{
+    if (is_anew && !run->is_anew) {
+        run->result->branches[RUN_METADATA_ANEW] += 1;
+        run__reached(run, RUN_STATE_ANEW);
+    }
+    run->is_anew = is_anew;
+}
+
 static void on_step(void *context, uint32_t node, uint32_t shard, const struct port_out *out, const void *machine)
 {
     (void)out;
@@ -224,6 +234,7 @@ static void on_step(void *context, uint32_t node, uint32_t shard, const struct p
         run->result->branches[RUN_START_REFUSED] += 1;
     }
     if (shard == 0 && view.state != run->states[0]) { note_move(run, view.state); }
+    if (shard == 0) { note_anew(run, view.is_metadata_anew); }
     if (shard == 0 || !run->is_ready[shard]) { run->states[shard] = view.state; }
     if (view.state == BROKER_STOPPED && run->states[shard] != BROKER_STOPPED) { run->result->refused += view.refused; }
     if (view.is_disk_failed && shard == 0) { run->result->branches[RUN_DISK_FAILED] = 1; }
@@ -250,7 +261,7 @@ static void on_boot(void *context, uint32_t node)
         run->alarms_in_row[i] = 0;
         run->alarm_last_ns[i] = 0;
     }
-    run->is_open = run->is_recovered = false;
+    run->is_open = run->is_recovered = run->is_anew = false;
     run__groups_booted(run);
     run->result->starts += 1;
     if (run->result->starts == 1) { return; }

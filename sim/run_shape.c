@@ -50,6 +50,8 @@ static const struct {
     {"group_sweep_ms", offsetof(struct run_shape, group_sweep_ms), 1, 600000},
     {"group_grown_kb", offsetof(struct run_shape, group_grown_kb), 1, 65536},
     {"offsets_minutes", offsetof(struct run_shape, offsets_minutes), 1, 1000000},
+    {"metadata_grown_bytes", offsetof(struct run_shape, metadata_grown_bytes), 1, INT64_C(1) << 40},
+    {"own_segment_kb", offsetof(struct run_shape, own_segment_kb), 1, 1 << 20},
     {"churn", offsetof(struct run_shape, churn), 0, 1},
 };
 
@@ -122,6 +124,17 @@ static void draw_sessions(struct run_shape *shape, uint64_t seed)
     shape->session_eviction_ms = 50 + (int64_t)base_prng_below(&prng, 3000);
 }
 
+/* The same. The node's own logs begin anew after few records, and their segments are soon full. */
+static void draw_own_logs(struct run_shape *shape, uint64_t seed)
+{
+    struct base_prng prng;
+    base_prng_init(&prng, seed, UINT64_C(0x616e6577)); /* "anew" */
+    uint64_t grown_bytes = 200 + base_prng_below(&prng, 4000);
+    uint64_t segment_kb = 1 + base_prng_below(&prng, 40);
+    shape->metadata_grown_bytes = base_prng_chance(&prng, 3, 4) ? (int64_t)grown_bytes : 20 << 20;
+    shape->own_segment_kb = base_prng_chance(&prng, 1, 2) ? (int64_t)segment_kb : 16 << 10;
+}
+
 static int64_t draw_churn(uint64_t seed)
 {
     struct base_prng prng;
@@ -153,6 +166,7 @@ void run__shape_draw(struct run *run, struct world_knobs *knobs)
     shape->sync_errors = base_prng_chance(&run->prng, 1, 5) ? 1 : 0;
     shape->full_disks = draw_full_disks(config->seed);
     draw_sessions(shape, config->seed);
+    draw_own_logs(shape, config->seed);
     shape->retention = shape->page_cache = -1; /* as drawn */
     shape->churn = draw_churn(config->seed);
     shape->refusals = base_prng_chance(&run->prng, 1, 4) ? 1 : 0;

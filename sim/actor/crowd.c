@@ -398,7 +398,9 @@ void actor__crowd_view(const struct actor *actor, struct actor_view *view_out)
         view_out->is_quiet = view_out->is_quiet && member->link == LINK_DOWN;
         if (actor->phase == PHASE_CLOSE) { continue; }
         bool is_settled = crowd__is_settled(actor, member);
-        view_out->outstanding += (is_settled ? 0 : 1) + member->probes;
+        bool is_asking =
+            member->state != STATE_DEAD && member->probes > 0; /* whoever is fenced meanwhile asks no more */
+        view_out->outstanding += (is_settled ? 0u : 1u) + (is_asking ? 1u : 0u);
     }
     if (crowd->is_looking) { view_out->outstanding += crowd->members[0].looks == UINT32_MAX ? 0 : 1; }
 }

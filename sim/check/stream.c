@@ -128,7 +128,8 @@ static void judge_recovered(struct check_stream *stream, struct stream_log *log,
 {
     bool has_come_back =
         now->offset_start < log->offset_start && !stream->is_rotten; /* the row may have rotted: it goes again */
-    if (has_come_back || now->offset_start > base_max_i64(log->offset_start, log->start_named)) {
+    int64_t start_max = base_max_i64(base_max_i64(log->offset_start, log->start_named), log->start_decided);
+    if (has_come_back || now->offset_start > start_max) {
         check_breach(stream->report, "I18",
                      "%s-%" PRId32 " began at %" PRId64 " before the restart and at %" PRId64 " after", log->name,
                      log->id.index, log->offset_start, now->offset_start);
@@ -206,6 +207,7 @@ void check_stream_log(struct check_stream *stream, const struct check_log *now, 
     log->is_seen = log->is_known = true;
     judge_watermark(stream, log, now);
     log->offset_start = now->offset_start;
+    log->start_decided = base_max_i64(log->start_decided, now->start_next);
     log->offset_end = now->offset_end;
     log->watermark_now = now->watermark;
     if (has_begun_later) { stream__keep_started(stream, log, began_at, now->offset_start); }

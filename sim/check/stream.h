@@ -49,6 +49,7 @@ struct check_log {
     struct base_part id;
     struct base_slice topic;
     int64_t offset_start;
+    int64_t start_next; /* where a move under way brings it */
     int64_t offset_end;
     int64_t watermark;
     bool is_failed; /* or damaged */

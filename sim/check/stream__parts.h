@@ -99,6 +99,7 @@ struct stream_log {
     uint64_t start_since_ns; /* when offset_start was seen first; UINT64_MAX: not in this life */
     int64_t floor;           /* of a page-cache log: what the crashes since it was seen must have left */
     int64_t start_named;     /* the highest start that a row of the journal ever named */
+    int64_t start_decided;   /* the highest that was on its way: a checkpoint may have it before its row is there */
     int64_t start_asked;     /* the highest that a client may have asked for */
     bool is_known;           /* the broker had it */
     bool is_seen;            /* since this boot began to serve */

@@ -81,7 +81,8 @@ struct broker_config {
     uint64_t session_bytes_max;   /* of the node: weir.fetch.session.bytes.max; 0: an eighth of the memory for blocks */
     uint32_t coordinator_groups;  /* weir.coordinator.groups */
     uint64_t coordinator_grown_bytes;  /* a log of the node's own is written anew when it has grown by so much, */
-    uint64_t metadata_grown_bytes;     /* and by as much as it held */
+    uint64_t metadata_grown_bytes;     /* and by as much as it held: metadata.log.max.record.bytes.between.snapshots */
+    uint64_t own_segment_bytes;        /* of such a log */
     int32_t group_initial_delay_ms;    /* group.initial.rebalance.delay.ms */
     int32_t group_session_min_ms;      /* group.min.session.timeout.ms */
     int32_t group_session_max_ms;      /* group.max.session.timeout.ms */
@@ -167,7 +168,8 @@ const struct broker_counters *broker_counters(const struct broker *broker);
 struct broker_view {
     enum broker_state state;
     bool is_disk_failed;
-    uint16_t port; /* of the first listener, once bound */
+    bool is_metadata_anew; /* shard 0: its log is being written anew */
+    uint16_t port;         /* of the first listener, once bound */
     uint32_t connections;
     uint32_t requests; /* in flight */
     uint32_t parked;   /* fetches waiting */
@@ -199,6 +201,7 @@ struct broker_log_view {
     struct base_part id;
     struct base_slice topic;
     int64_t offset_start;
+    int64_t start_next; /* where a move under way brings it */
     int64_t offset_end;
     int64_t watermark;
     int32_t leader_epoch;

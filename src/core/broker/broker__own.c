@@ -7,8 +7,7 @@
 
 #define READ_BYTES ((uint32_t)1 << 20)
 
-static const struct plog_log_config own_config = {.segment_bytes = (uint64_t)16 << 20,
-                                                  .segment_ms = UINT64_MAX,
+static const struct plog_log_config own_config = {.segment_ms = UINT64_MAX,
                                                   .index_interval_bytes = 4096,
                                                   .index_bytes_max = 1 << 20,
                                                   .retention_ms = -1,
@@ -26,7 +25,9 @@ enum base_rc own_log_open(struct broker *broker, struct base_part id, const char
         plog_view(broker->plog, known, &view);
         log.epoch = view.leader_epoch + 1;
     }
-    enum base_rc rc = plog_open(broker->plog, id, base_slice_text(name), &own_config, log.epoch, &log.ref);
+    struct plog_log_config config = own_config;
+    config.segment_bytes = broker->config.own_segment_bytes;
+    enum base_rc rc = plog_open(broker->plog, id, base_slice_text(name), &config, log.epoch, &log.ref);
     if (rc != BASE_OK) { return rc; }
     plog_view(broker->plog, log.ref, &view);
     log.next = view.offset_start;

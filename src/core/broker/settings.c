@@ -24,6 +24,7 @@ static const struct {
     FIELD("max.decompressed.message.bytes", broker.decompressed_bytes_max),
     FIELD("max.incremental.fetch.session.cache.slots", broker.session_slots_max),
     FIELD("max.request.partition.size.limit", broker.described_partitions_max),
+    FIELD("metadata.log.max.record.bytes.between.snapshots", broker.metadata_grown_bytes),
     FIELD("node.id", broker.node_id),
     FIELD("num.partitions", broker.partitions_default),
     FIELD("log.retention.check.interval.ms", broker.retention_check_ms),

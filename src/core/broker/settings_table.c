@@ -183,7 +183,7 @@ static const struct settings_definition table[] = {
     {"max.request.partition.size.limit", "2000", NULL, 1, INT32_MAX, SETTINGS_INT, SETTINGS_MEANT},
     {"message.max.bytes", "1048588", NULL, INT32_MIN, INT32_MAX, SETTINGS_INT, SETTINGS_TOPIC_DEFAULT},
     IGNORED("metadata.log.dir", STRING, NULL),
-    IGNORED("metadata.log.max.record.bytes.between.snapshots", LONG, "20971520"),
+    {"metadata.log.max.record.bytes.between.snapshots", "20971520", NULL, 1, INT64_MAX, SETTINGS_LONG, SETTINGS_MEANT},
     IGNORED("metadata.log.max.snapshot.interval.ms", LONG, "3600000"),
     IGNORED("metadata.log.segment.bytes", INT, "1073741824"),
     IGNORED("metadata.log.segment.ms", LONG, "604800000"),

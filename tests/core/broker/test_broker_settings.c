@@ -257,6 +257,19 @@ static void fetches_and_their_sessions_have_limits(void **state)
     expect_bad("max.incremental.fetch.session.cache.slots=-1\n", "max.incremental.fetch.session.cache.slots");
 }
 
+static void the_metadata_log_is_written_anew_as_often_as_told(void **state)
+{
+    (void)state;
+    expect_good("");
+    assert_int_equal(settings.broker.metadata_grown_bytes, 20971520);
+    expect_good("metadata.log.max.record.bytes.between.snapshots=1\n");
+    assert_int_equal(settings.broker.metadata_grown_bytes, 1);
+    expect_good("metadata.log.max.record.bytes.between.snapshots=9223372036854775807\n");
+    expect_bad("metadata.log.max.record.bytes.between.snapshots=0\n", "from 1 to");
+    expect_bad("metadata.log.max.record.bytes.between.snapshots=-1\n", "from 1 to");
+    expect_bad("metadata.log.max.record.bytes.between.snapshots=1m\n", "whole number");
+}
+
 static void connections_may_stay_idle_for_ever(void **state)
 {
     (void)state;
@@ -282,6 +295,7 @@ int main(void)
         cmocka_unit_test(listeners_are_read_and_advertised),
         cmocka_unit_test(levels_are_by_room),
         cmocka_unit_test(fetches_and_their_sessions_have_limits),
+        cmocka_unit_test(the_metadata_log_is_written_anew_as_often_as_told),
         cmocka_unit_test(connections_may_stay_idle_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

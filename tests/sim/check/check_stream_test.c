@@ -365,6 +365,18 @@ static void a_log_that_begins_elsewhere_after_recovery_is_I18(void **state)
     expect_only(f, "I18");
 }
 
+static void a_start_that_was_on_its_way_may_hold_after_recovery(void **state)
+{
+    (void)state;
+    struct fixture *f = given();
+    open_file(f, journal_file, "weir-journal/0000000000.wj");
+    synced(f, 0, 5, 1);
+    see_recovered(f, (struct check_log){.start_next = 1, .offset_end = 5, .watermark = 5});
+    check_stream_crash(f->stream, CHECK_POWER);
+    see_recovered(f, (struct check_log){.offset_start = 1, .offset_end = 5, .watermark = 5});
+    expect_only(f, NULL);
+}
+
 static void a_log_recovered_past_its_watermark_is_I18(void **state)
 {
     (void)state;
@@ -608,6 +620,7 @@ int main(void)
         cmocka_unit_test(a_log_that_is_what_it_was_after_recovery_is_good),
         cmocka_unit_test(a_log_that_is_shorter_after_recovery_is_I18),
         cmocka_unit_test(a_log_that_begins_elsewhere_after_recovery_is_I18),
+        cmocka_unit_test(a_start_that_was_on_its_way_may_hold_after_recovery),
         cmocka_unit_test(a_log_recovered_past_its_watermark_is_I18),
         cmocka_unit_test(a_log_that_fails_while_no_disk_does_is_I18),
         cmocka_unit_test(a_log_that_fails_with_its_disk_is_not_told),
