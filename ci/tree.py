@@ -12,12 +12,13 @@ def patch(tree, path, *options):
     return subprocess.run(command, cwd=tree, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def sync(tree, parts):
-    """`tree` has what git knows, or would take, of these parts of ROOT, and besides them its build folder alone.
+def sync(tree, parts, but=()):
+    """`tree` has what these parts of ROOT have, without the folders named in `but`, and besides them its build folder alone.
     Files that are the same keep their times, so that little is built again."""
-    listed = subprocess.run(["git", "ls-files", "-z", "-c", "-o", "--exclude-standard", "--", *parts], cwd=ROOT,
-                            stdout=subprocess.PIPE, check=True)
-    wanted = {name for name in listed.stdout.decode().split("\0") if name and (ROOT / name).is_file()}
+    files = {at for part in parts for at in [ROOT / part, *(ROOT / part).rglob("*")] if at.is_file()}
+    left_out = [ROOT / name for name in but]
+    wanted = {str(at.relative_to(ROOT)) for at in files
+              if "__pycache__" not in at.parts and not any(folder in at.parents for folder in left_out)}
     tree.mkdir(parents=True, exist_ok=True)
     for top in tree.iterdir():
         for at in [] if top.name == "build" else sorted([top, *top.rglob("*")]):
