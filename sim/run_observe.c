@@ -157,7 +157,8 @@ static void look_at_logs(struct run *run, const struct broker *broker)
                                 .watermark = view.watermark,
                                 .is_failed = view.is_failed || view.is_damaged,
                                 .is_page_cache = topic != NULL && topic->is_page_cache,
-                                .flush_messages = topic == NULL ? 0 : (int64_t)topic->flush_messages};
+                                .flush_messages = topic == NULL ? 0 : (int64_t)topic->flush_messages,
+                                .flush_ms = topic == NULL ? 0 : topic->flush_ms};
         if (run->is_rotten && view.is_damaged) { run->result->branches[RUN_DAMAGE_TOLD] = 1; }
         check_stream_log(run->stream, &log, true);
     }

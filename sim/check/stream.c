@@ -71,8 +71,9 @@ void check_stream_effect(struct check_stream *stream, uint32_t shard, const stru
 }
 
 /* What must be there after it. Of several crashes in a row the worst counts. */
-static void note_floor(const struct check_stream *stream, struct stream_log *log, enum check_crash crash)
+static void note_floor(struct check_stream *stream, struct stream_log *log, enum check_crash crash)
 {
+    if (log->is_seen && crash != CHECK_STOPPED) { stream__judge_flush(stream, log); }
     int64_t floor = log->watermark;
     if (log->is_page_cache && crash == CHECK_POWER) { floor = base_min_i64(floor, stream__durable_end(stream, log)); }
     log->floor = log->is_seen ? floor : base_min_i64(log->floor, floor);
@@ -184,6 +185,7 @@ void check_stream_log(struct check_stream *stream, const struct check_log *now, 
     log->is_hurt = now->is_failed;
     log->is_page_cache = now->is_page_cache;
     log->flush_messages = now->flush_messages;
+    log->flush_ms = now->flush_ms;
     if (now->is_failed) {
         if (stream->counts.errors == 0 && !stream->is_rotten && !log->is_told) {
             check_breach(stream->report, "I18", "%s-%" PRId32 " is damaged or failed, and no disk was", log->name,

@@ -21,7 +21,7 @@
  *
  * Of a page-cache log, which no row of the journal names, what is written takes the place of what is synced. A power cut may take
  * what no sync of its segments covers, and nothing below that; a process that ends takes nothing. Where it has flush.messages, fewer
- * than that many are acknowledged and not synced (I19).
+ * than that many are acknowledged and not synced; where it has flush.ms, what is older is being synced (I19).
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -55,6 +55,7 @@ struct check_log {
     bool is_failed; /* or damaged */
     bool is_page_cache;
     int64_t flush_messages; /* of a page-cache log; 0: none */
+    uint64_t flush_ms;      /* the same */
 };
 /* One log as it is now. `is_serving`: recovery has ended. */
 void check_stream_log(struct check_stream *stream, const struct check_log *log, bool is_serving);

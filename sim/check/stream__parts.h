@@ -48,6 +48,7 @@ struct stream_write {
     uint64_t token;
     uint64_t from, to;
     uint64_t done_sequence;
+    uint64_t done_ns;    /* of the node's clock; UINT64_MAX: in another life */
     int64_t offset_base; /* of a segment: the first batch's */
     int64_t offset_end;  /* of a segment: past its last batch */
 };
@@ -106,6 +107,7 @@ struct stream_log {
     bool may_go;             /* its topic is being deleted */
     bool is_page_cache;
     int64_t flush_messages; /* of a page-cache log; 0: none */
+    uint64_t flush_ms;      /* the same */
     int64_t recovered_end;  /* what was below it when the node began to serve may have been sent before */
     bool is_told;           /* a breach was reported; once is enough */
     bool is_hurt;           /* failed or damaged when last seen */
@@ -216,6 +218,9 @@ bool stream__has_unsynced_segment(const struct check_stream *stream, const struc
 
 /* A page-cache log: the first offset of what no sync has covered; its written end when all is. */
 int64_t stream__durable_end(const struct check_stream *stream, const struct stream_log *log);
+
+/* A page-cache log that has flush.ms: nobody may have forgotten what is older than that. */
+void stream__judge_flush(struct check_stream *stream, const struct stream_log *log);
 
 /* Past the last offset that was ever written to its segments. */
 int64_t stream__asked_end(const struct check_stream *stream, const struct stream_log *log);

@@ -212,6 +212,12 @@ int64_t stream__asked_end(const struct check_stream *stream, const struct stream
     return end;
 }
 
+static bool is_of_folder(const struct check_stream *stream, uint32_t path, const char *folder)
+{
+    const char *name = stream->paths[path].name;
+    return name != NULL && strncmp(name, folder, strlen(folder)) == 0 && strstr(name, ".log") != NULL;
+}
+
 int64_t stream__durable_end(const struct check_stream *stream, const struct stream_log *log)
 {
     char folder[320];
@@ -219,12 +225,34 @@ int64_t stream__durable_end(const struct check_stream *stream, const struct stre
     int64_t end = log->synced_end;
     for (uint32_t i = 0; i < stream->write_count; i++) {
         const struct stream_write *write = &stream->writes[i];
-        const char *name = stream->paths[write->path].name;
-        if (name == NULL || strncmp(name, folder, strlen(folder)) != 0 || strstr(name, ".log") == NULL) { continue; }
+        if (!is_of_folder(stream, write->path, folder)) { continue; }
         bool is_gone = write->offset_end <= log->offset_start; /* retention took it */
         if (write->from < write->to && !is_gone && write->offset_base < end) { end = write->offset_base; }
     }
     return end;
+}
+
+void stream__judge_flush(struct check_stream *stream, const struct stream_log *log)
+{
+    bool is_judged = log->is_page_cache && log->flush_ms > 0 && stream->late_ns != UINT64_MAX && !log->may_go;
+    if (!is_judged || stream->is_stopping || stream->counts.errors > 0 || log->is_hurt) { return; }
+    char folder[320];
+    (void)snprintf(folder, sizeof folder, "%s-%" PRId32 "/", log->name, log->id.index);
+    for (uint32_t i = 0; i < stream->sync_count; i++) {
+        if (is_of_folder(stream, stream->syncs[i].path, folder)) { return; } /* it is at work */
+    }
+    for (uint32_t i = 0; i < stream->write_count; i++) {
+        const struct stream_write *write = &stream->writes[i];
+        if (write->state != WRITE_DONE || write->from >= write->to || write->done_ns == UINT64_MAX) { continue; }
+        if (!is_of_folder(stream, write->path, folder) || write->offset_end <= log->offset_start) { continue; }
+        uint64_t age_ns = stream->now_ns - base_min_u64(stream->now_ns, write->done_ns);
+        if (age_ns <= log->flush_ms * 1000000 + stream->late_ns) { continue; }
+        check_breach(stream->report, "I19",
+                     "offset %" PRId64 " of %s-%" PRId32 ", whose flush.ms is %" PRIu64 ", was written %" PRIu64
+                     " ms ago, and nobody syncs it",
+                     write->offset_base, log->name, log->id.index, log->flush_ms, age_ns / 1000000);
+        return;
+    }
 }
 
 /* The newest log of that name: older ones of it were deleted. NULL: none. */
@@ -454,6 +482,7 @@ static void done_write(struct check_stream *stream, const struct port_event *eve
         }
         write->state = WRITE_DONE;
         write->done_sequence = ++stream->sequence;
+        write->done_ns = stream->now_ns;
         return;
     }
 }
@@ -538,5 +567,6 @@ void stream__disk_crash(struct check_stream *stream, enum check_crash crash)
             stream->writes[i].state = WRITE_DONE;
             stream->writes[i].done_sequence = ++stream->sequence;
         }
+        stream->writes[i].done_ns = UINT64_MAX;
     }
 }

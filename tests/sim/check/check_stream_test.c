@@ -587,6 +587,31 @@ static void fewer_records_than_flush_messages_are_acknowledged_and_not_synced(vo
     }
 }
 
+static void at_ms(struct fixture *f, uint64_t ms)
+{
+    struct port_event event = {.kind = PORT_EVENT_ALARM, .now_ns = ms * 1000000};
+    check_stream_event(f->stream, 0, &event, (struct base_slice){.at = NULL});
+}
+
+static void what_is_older_than_flush_ms_is_being_synced(void **state)
+{
+    (void)state;
+    for (int case_at = 0; case_at < 3; case_at++) {
+        struct fixture *f = given_page_cache();
+        check_stream_late(f->stream, 1000000000);
+        struct check_log log = {
+            .id = part, .topic = base_slice_text("t"), .is_page_cache = true, .flush_ms = 500, .offset_end = 2};
+        at_ms(f, 100);
+        uint64_t write = ask_batch(f, 0);
+        done(f, PORT_WRITE, segment_file, write, PORT_OK, f->piece.size_bytes);
+        check_stream_log(f->stream, &log, true);
+        at_ms(f, case_at == 0 ? 1500 : 1700);
+        if (case_at == 1) { (void)sync_file(f, segment_file); }
+        check_stream_crash(f->stream, CHECK_PROCESS);
+        expect_only(f, case_at == 2 ? "I19" : NULL);
+    }
+}
+
 static void what_lies_in_the_folder_of_a_deleted_topic_is_no_part_of_the_next_one(void **state)
 {
     (void)state;
@@ -631,6 +656,7 @@ int main(void)
         cmocka_unit_test(a_power_cut_takes_of_a_page_cache_log_what_was_not_synced_and_no_more),
         cmocka_unit_test(a_dead_process_takes_nothing_of_a_page_cache_log),
         cmocka_unit_test(fewer_records_than_flush_messages_are_acknowledged_and_not_synced),
+        cmocka_unit_test(what_is_older_than_flush_ms_is_being_synced),
         cmocka_unit_test(what_lies_in_the_folder_of_a_deleted_topic_is_no_part_of_the_next_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
