@@ -7,69 +7,90 @@
 
 #define HEADER_BYTES_MIN 2 /* a record's header: an empty key and no value */
 
-/* Reads that stay bad once they were: looked at once, at the end. */
+/* Reads that stay bad once they were: looked at once, at the end. What is bad has nothing left to read. */
 struct reader {
-    struct base_slice rest;
+    const uint8_t *at;
+    const uint8_t *end;
     bool is_bad;
 };
 
-static void skip(struct reader *reader, size_t bytes)
+static inline struct reader reader_of(struct base_slice bytes)
 {
-    CHECK(bytes <= reader->rest.size_bytes);
-    reader->rest.at += bytes;
-    reader->rest.size_bytes -= bytes;
+    return (struct reader){.at = bytes.at, .end = bytes.at + bytes.size_bytes};
 }
 
-/* Nearly every number in a record takes one byte: those are read here, the others in varint.c. */
-static bool read_small(struct reader *reader, int32_t *value_out)
+static inline struct base_slice rest_of(const struct reader *reader)
 {
-    if (reader->is_bad || reader->rest.size_bytes == 0 || *reader->rest.at > 0x7f) { return false; }
-    int32_t value = *reader->rest.at;
-    *value_out = (value & 1) != 0 ? -(value >> 1) - 1 : value >> 1;
-    skip(reader, 1);
+    return base_slice_of(reader->at, (size_t)(reader->end - reader->at));
+}
+
+static void spoil(struct reader *reader)
+{
+    reader->is_bad = true;
+    reader->end = reader->at;
+}
+
+static int32_t read_long_varint(struct reader *reader)
+{
+    int32_t value = 0;
+    size_t used = rec_varint_get(rest_of(reader), &value);
+    if (used == 0) { spoil(reader); }
+    reader->at += used;
+    return value;
+}
+
+static int64_t read_long_varlong(struct reader *reader)
+{
+    int64_t value = 0;
+    size_t used = rec_varlong_get(rest_of(reader), &value);
+    if (used == 0) { spoil(reader); }
+    reader->at += used;
+    return value;
+}
+
+static inline int32_t unzigzag(uint32_t value) { return (int32_t)(value >> 1) ^ -(int32_t)(value & 1); }
+
+/* Nearly every number in a record takes one byte or two: those are read here, the others in varint.c. False: it is another. */
+static inline bool read_short(struct reader *reader, int32_t *value_out)
+{
+    const uint8_t *at = reader->at;
+    if (at == reader->end) { return false; }
+    if (at[0] <= 0x7f) {
+        *value_out = unzigzag(at[0]);
+        reader->at = at + 1;
+        return true;
+    }
+    if (reader->end - at < 2 || at[1] > 0x7f) { return false; }
+    *value_out = unzigzag((at[0] & 0x7fu) | (uint32_t)at[1] << 7);
+    reader->at = at + 2;
     return true;
 }
 
-static int32_t read_varint(struct reader *reader)
+static inline int32_t read_varint(struct reader *reader)
 {
-    int32_t value = 0;
-    if (read_small(reader, &value)) { return value; }
-    size_t used = reader->is_bad ? 0 : rec_varint_get(reader->rest, &value);
-    if (used == 0) {
-        reader->is_bad = true;
-        return 0;
-    }
-    skip(reader, used);
-    return value;
+    int32_t value;
+    return read_short(reader, &value) ? value : read_long_varint(reader);
 }
 
-static int64_t read_varlong(struct reader *reader)
+static inline int64_t read_varlong(struct reader *reader)
 {
-    int32_t small = 0;
-    int64_t value = 0;
-    if (read_small(reader, &small)) { return small; }
-    size_t used = reader->is_bad ? 0 : rec_varlong_get(reader->rest, &value);
-    if (used == 0) {
-        reader->is_bad = true;
-        return 0;
-    }
-    skip(reader, used);
-    return value;
+    int32_t value;
+    return read_short(reader, &value) ? value : read_long_varlong(reader);
 }
 
 /* `length` bytes; a negative length or one past the end is bad. */
-static struct base_slice read_bytes(struct reader *reader, int32_t length)
+static inline struct base_slice read_bytes(struct reader *reader, int32_t length)
 {
-    if (reader->is_bad || length < 0 || (size_t)length > reader->rest.size_bytes) {
-        reader->is_bad = true;
+    if (length < 0 || length > reader->end - reader->at || reader->is_bad) {
+        spoil(reader);
         return (struct base_slice){.at = NULL};
     }
-    struct base_slice bytes = base_slice_of(reader->rest.at, (size_t)length);
-    skip(reader, (size_t)length);
+    struct base_slice bytes = base_slice_of(reader->at, (size_t)length);
+    reader->at += length;
     return bytes;
 }
 
-static struct rec_value read_value(struct reader *reader)
+static inline struct rec_value read_value(struct reader *reader)
 {
     int32_t length = read_varint(reader);
     if (length == -1) { return rec_null(); }
@@ -88,10 +109,10 @@ static struct rec_header read_header(struct reader *reader)
 bool rec_header_next(struct base_slice *headers, struct rec_header *header_out)
 {
     if (headers->size_bytes == 0) { return false; }
-    struct reader reader = {.rest = *headers};
+    struct reader reader = reader_of(*headers);
     struct rec_header header = read_header(&reader);
     if (reader.is_bad) { return false; } /* can't be, in what a walk has checked */
-    *headers = reader.rest;
+    *headers = rest_of(&reader);
     *header_out = header;
     return true;
 }
@@ -99,13 +120,13 @@ bool rec_header_next(struct base_slice *headers, struct rec_header *header_out)
 /* Reads and checks `count` headers to the end of the record; the slice of them all. */
 static struct base_slice read_headers(struct reader *reader, int32_t count)
 {
-    struct base_slice headers = reader->rest;
-    if (reader->is_bad || count < 0 || (size_t)count > reader->rest.size_bytes / HEADER_BYTES_MIN) {
-        reader->is_bad = true;
+    struct base_slice headers = rest_of(reader);
+    if (reader->is_bad || count < 0 || (size_t)count > headers.size_bytes / HEADER_BYTES_MIN) {
+        spoil(reader);
         return headers;
     }
     for (int32_t i = 0; i < count && !reader->is_bad; i++) { (void)read_header(reader); /* only checked here */ }
-    if (reader->rest.size_bytes != 0) { reader->is_bad = true; }
+    if (reader->at != reader->end) { spoil(reader); }
     return headers;
 }
 
@@ -119,12 +140,13 @@ enum rec_verdict rec_walk_next(struct rec_walk *walk, struct rec_record *record_
     if (walk->index == walk->batch.record_count) {
         return walk->rest.size_bytes == 0 ? REC_END : REC_BAD_RECORD; /* bytes behind the last record */
     }
-    struct reader outer = {.rest = walk->rest};
+    struct reader outer = reader_of(walk->rest);
     int32_t body_bytes = read_varint(&outer);
-    struct reader reader = {.rest = read_bytes(&outer, body_bytes)};
-    reader.is_bad = outer.is_bad;
+    struct base_slice body = read_bytes(&outer, body_bytes);
+    if (outer.is_bad) { return REC_BAD_RECORD; }
+    struct reader reader = reader_of(body);
 
-    struct rec_record record = {.size_bytes = walk->rest.size_bytes - outer.rest.size_bytes};
+    struct rec_record record = {.size_bytes = (size_t)(outer.at - walk->rest.at)};
     (void)read_bytes(&reader, 1); /* attributes: no bit has a meaning yet, so any is let through, as Kafka does */
     int64_t timestamp_delta_ms = read_varlong(&reader);
     record.offset_delta = read_varint(&reader);
@@ -140,7 +162,7 @@ enum rec_verdict rec_walk_next(struct rec_walk *walk, struct rec_record *record_
     record.timestamp_ms = rec_is_log_append_time(&walk->batch)
                               ? walk->batch.max_timestamp_ms
                               : (int64_t)((uint64_t)walk->batch.base_timestamp_ms + (uint64_t)timestamp_delta_ms);
-    walk->rest = outer.rest;
+    walk->rest = rest_of(&outer);
     walk->index += 1;
     walk->offset_delta_min = (int64_t)record.offset_delta + 1;
     *record_out = record;
