@@ -11,7 +11,7 @@ import time
 import harness
 import kafka
 import wire
-from groups import PARTITIONS, Member, expect_exactly, fill, make, seen, share_all
+from groups import PARTITIONS, PATIENT, Member, expect_exactly, fill, make, seen, share_all
 from harness import SKIPPED, Broker, Skip, check, equal, say, until
 
 SETTINGS = {"group.initial.rebalance.delay.ms": 300, "weir.check.slow": "true"}
@@ -139,11 +139,11 @@ def test_the_broker_is_killed_while_members_join():
 def test_a_static_member_comes_back_without_a_rebalance():
     def body(kind, strategy, broker, members):
         for i in range(2):
-            members.append(Member(kind, broker, "g", "t", strategy, f"instance-{i}"))
+            members.append(Member(kind, broker, "g", "t", strategy, f"instance-{i}", PATIENT))
         until(lambda: share_all(members), 60, "both share the partitions")
         owned, moves = set(members[0].owned), members[1].moves
         members[0].kill()
-        members.append(Member(kind, broker, "g", "t", strategy, "instance-0"))
+        members.append(Member(kind, broker, "g", "t", strategy, "instance-0", PATIENT))
         until(lambda: members[2].owned == owned, 60, "the new one has what the old one had")
         fill(broker, "t", 0, 600)
         until(lambda: len(set(seen(members))) >= 600, 60, "all records")
