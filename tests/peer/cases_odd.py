@@ -450,3 +450,91 @@ def keys_of_configs_that_are_odd(t, version):
             t.call("DescribeConfigs", version, Resources=asked, IncludeSynonyms=True)
     t.delete("a")
     t.call("DescribeConfigs", version, Resources=[{"ResourceType": TOPIC, "ResourceName": t.topic("a"), "ConfigurationKeys": ["retention.ms"]}])
+
+
+# ---- the greatest timestamp
+
+
+def packed(times, values=None, level=9):
+    """A batch in gzip whose records have these times, one after another."""
+    body = b"".join(record(value=(values or "abcdefgh")[i].encode(), offset=i, time=at - times[0]) for i, at in enumerate(times))
+    return raw_batch(gzip.compress(body, level, mtime=0), len(times), attributes=1, first=times[0], last=max(times))
+
+
+def plainly(times):
+    """The same, not packed."""
+    return raw_batch(b"".join(record(offset=i, time=at - times[0]) for i, at in enumerate(times)), len(times), first=times[0], last=max(times))
+
+
+def greatest(t, version, word="a"):
+    """By what stands for the greatest, and by times about it."""
+    offsets(t, version, t.topic(word), (0, -3))
+    for when in (T0 + 8, T0 + 9, T0 + 10):
+        offsets(t, version, t.topic(word), (0, when))
+
+
+@case("ListOffsets", 7, 8, 11)
+def the_greatest_time_inside_a_batch(t, version):
+    for word, make in (("a", packed), ("b", plainly)):
+        t.create(word, 1)
+        t.fill(word, make([T0 + 1, T0 + 9, T0 + 2, T0 + 3]))
+        greatest(t, version, word)
+        t.fill(word, make([T0 + 4, T0 + 5]), make([T0 + 8, T0 + 10, T0]))
+        greatest(t, version, word)
+
+
+@case("ListOffsets", 7, 11)
+def the_greatest_time_more_than_once(t, version):
+    for word, make in (("a", packed), ("b", plainly)):
+        t.create(word, 1)
+        t.fill(word, make([T0 + 1, T0 + 9, T0 + 9]))
+        greatest(t, version, word)
+        t.fill(word, make([T0 + 9, T0 + 9]), make([T0, T0 + 9]))
+        greatest(t, version, word)
+
+
+@case("ListOffsets", 7, 11)
+def the_greatest_time_is_deleted(t, version):
+    for word, make in (("a", packed), ("b", plainly)):
+        t.create(word, 1)
+        t.fill(word, make([T0 + 1, T0 + 9, T0 + 2]), make([T0 + 3, T0 + 8]), make([T0 + 4]))
+        for before in (1, 2, 3, 4, 5, 6):
+            cut(t, 2, t.topic(word), (0, before))
+            greatest(t, version, word)
+        t.fill(word, make([T0 + 5, T0 + 6]))
+        greatest(t, version, word)
+
+
+@case("ListOffsets", 7, 11)
+def the_greatest_time_of_several_is_deleted(t, version):
+    for word, make in (("a", packed), ("b", plainly)):
+        t.create(word, 1)
+        t.fill(word, make([T0 + 9, T0 + 1]), make([T0 + 9, T0 + 9]), make([T0 + 2, T0 + 9]))
+        for before in (1, 2, 3, 4, 5):
+            cut(t, 2, t.topic(word), (0, before))
+            greatest(t, version, word)
+
+
+@case("ListOffsets", 7, 11)
+def the_greatest_time_is_the_brokers(t, version):
+    t.create("a", 1, {"message.timestamp.type": "LogAppendTime"})
+    t.fill("a", packed([T0 + 1, T0 + 9, T0 + 2]), plainly([T0 + 1, T0 + 9]))
+    offsets(t, version, t.topic("a"), (0, -3))
+
+
+@case("ListOffsets", 7, 11)
+def the_greatest_time_of_records_without_one(t, version):
+    t.create("a", 1)
+    t.fill("a", records("a", "b", at=-1))
+    offsets(t, version, t.topic("a"), (0, -3))
+    t.fill("a", records("a", "b", at=0))
+    offsets(t, version, t.topic("a"), (0, -3))
+    offsets(t, version, t.topic("a"), (0, 0))
+
+
+@case("ListOffsets", 7, 11)
+def the_greatest_time_over_several_segments(t, version):
+    t.create("a", 1, {"segment.bytes": str(1 << 20)})
+    for at in (T0 + 5, T0 + 9, T0 + 7):
+        t.fill("a", raw_batch(record(value=b"x" * 900000), 1, first=at, last=at))
+    greatest(t, version)  # what a deletion leaves of whole segments is a matter of when

@@ -346,6 +346,14 @@ static int32_t epoch_at(struct broker *broker, struct plog_ref ref, const struct
     return epoch;
 }
 
+static enum base_rc find_time(struct broker *broker, struct plog_ref ref, uint32_t op, int64_t timestamp_ms,
+                              struct port_out *out)
+{
+    uint64_t token = (uint64_t)op + 1;
+    if (timestamp_ms == LIST_OFFSETS_MAX_TIMESTAMP) { return plog_find_greatest(broker->plog, ref, token, out); }
+    return plog_find_time(broker->plog, ref, token, timestamp_ms, out);
+}
+
 static void on_time(struct broker *broker, const struct port_message *message, struct port_out *out)
 {
     struct asker asker = get_asker(message, 3);
@@ -367,12 +375,9 @@ static void on_time(struct broker *broker, const struct port_message *message, s
         answer_time(broker, asker, 0, view.offset_start, -1, epoch_at(broker, log->ref, &view, view.offset_start), out);
     } else if (timestamp_ms == LIST_OFFSETS_LATEST_TIERED || timestamp_ms == LIST_OFFSETS_EARLIEST_PENDING_UPLOAD) {
         answer_time(broker, asker, 0, -1, -1, -1, out); /* no tiered storage: none */
-    } else if (timestamp_ms == LIST_OFFSETS_MAX_TIMESTAMP && view.timestamp_max < 0) {
-        answer_time(broker, asker, 0, -1, -1, -1, out);
     } else {
         uint32_t op = back_take_op(broker, BACK_TIME, asker);
-        int64_t wanted = timestamp_ms == LIST_OFFSETS_MAX_TIMESTAMP ? view.timestamp_max : timestamp_ms;
-        if (op == BASE_POOL_NONE || plog_find_time(broker->plog, log->ref, (uint64_t)op + 1, wanted, out) != BASE_OK) {
+        if (op == BASE_POOL_NONE || find_time(broker, log->ref, op, timestamp_ms, out) != BASE_OK) {
             if (op != BASE_POOL_NONE) { base_pool_give(&broker->back_ops, op); }
             answer_time(broker, asker, KAFKA_ERROR_NOT_LEADER_OR_FOLLOWER, -1, -1, -1, out); /* retriable */
         }

@@ -67,6 +67,7 @@ struct controller__error controller__place(struct controller__decision *decision
         return controller__words(decision, KAFKA_ERROR_INVALID_REPLICATION_FACTOR, &message);
     }
     replicas_out->count = replication;
+    if (replication == 0) { return controller__no_error(); } /* of a topic that the log says has no replicas */
     uint32_t first = first_rank(decision->image, start, index);
     for (uint32_t i = 0; i < replication; i++) {
         replicas_out->ids[i] = metadata_broker_at(decision->image, (first + i) % brokers)->id;

@@ -141,16 +141,15 @@ bool plog_each(const struct plog *plog, uint32_t *cursor, struct plog_ref *ref_o
 struct plog_view {
     struct base_part id;
     struct base_slice name;
-    int64_t offset_start;  /* log start */
-    int64_t start_next;    /* where a move under way brings it */
-    int64_t offset_end;    /* the next offset to be assigned */
-    int64_t synced_end;    /* everything before it is durable */
-    int64_t watermark;     /* first offset that may not be read */
-    int32_t leader_epoch;  /* the latest known of: nothing of an earlier one is taken */
-    int32_t epoch_last;    /* the latest that has begun in the log; -1: none */
-    int64_t timestamp_max; /* -1: none */
-    int64_t
-        timestamp_max_offset; /* last offset of the batch that has it; the very record: plog_find_time(timestamp_max) */
+    int64_t offset_start;         /* log start */
+    int64_t start_next;           /* where a move under way brings it */
+    int64_t offset_end;           /* the next offset to be assigned */
+    int64_t synced_end;           /* everything before it is durable */
+    int64_t watermark;            /* first offset that may not be read */
+    int32_t leader_epoch;         /* the latest known of: nothing of an earlier one is taken */
+    int32_t epoch_last;           /* the latest that has begun in the log; -1: none */
+    int64_t timestamp_max;        /* -1: none */
+    int64_t timestamp_max_offset; /* last offset of the batch that has it; the very record: plog_find_greatest */
     uint64_t size_bytes;
     uint32_t segment_count;
     bool is_failed;
@@ -205,6 +204,10 @@ void plog_release(struct plog *plog, uint64_t lease, struct port_out *out);
 MUST_USE
 enum base_rc plog_find_time(struct plog *plog, struct plog_ref ref, uint64_t token, int64_t timestamp_ms,
                             struct port_out *out);
+/* The first record with the greatest timestamp that the files hold, in the same way. As in Kafka it may be one before the log's start,
+ * deleted but not yet gone with its segment; records without a timestamp have -1. */
+MUST_USE
+enum base_rc plog_find_greatest(struct plog *plog, struct plog_ref ref, uint64_t token, struct port_out *out);
 /* The end offset of `epoch` as OffsetForLeaderEpoch answers it: the largest epoch <= asked, and where the next one starts. (-1,-1): unknown. */
 void plog_epoch_end(const struct plog *plog, struct plog_ref ref, int32_t epoch, int32_t *epoch_out,
                     int64_t *offset_end_out);

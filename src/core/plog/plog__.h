@@ -469,6 +469,7 @@ struct plog__read {
     uint32_t generation; /* of the lease */
     struct plog_read ask;
     int64_t timestamp_ms;
+    bool is_greatest;     /* the time is the log's greatest, and its record may lie before the log's start */
     uint32_t segment;     /* pinned; NONE */
     uint64_t limit_bytes; /* of the segment: nothing at or beyond it is read */
     struct plog__search search;

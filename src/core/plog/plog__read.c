@@ -302,11 +302,17 @@ static void locate_offset(struct plog *plog, struct plog__read *read, struct plo
     if (read->state != PLOG__READ_FETCH) { seek(read, log, segment); }
 }
 
+/* Records before it are deleted, and not found. */
+static int64_t start_of(const struct plog__read *read, const struct plog__log *log)
+{
+    return read->is_greatest ? 0 : log->offset_start;
+}
+
 /* The next segment from `segment` on that may hold the time. */
 static void locate_time(struct plog *plog, struct plog__read *read, struct plog__log *log,
                         struct plog__segment *segment)
 {
-    while (segment != NULL && (segment->timestamp_max < read->timestamp_ms || segment->end <= log->offset_start)) {
+    while (segment != NULL && (segment->timestamp_max < read->timestamp_ms || segment->end <= start_of(read, log))) {
         segment = plog__segment_next(log, segment);
     }
     if (segment == NULL || limit_of(plog, read, segment) == 0) {
@@ -588,7 +594,7 @@ static void scan_step(struct plog *plog, struct plog__read *read, struct plog__l
     bool is_cut = read->position_bytes < segment->damage_to && /* its end is in a damaged range */
                   read->position_bytes + head.size_bytes > segment->damage_from;
     if (read->kind == PLOG__READ_TIME && !read->is_placing) {
-        if (head.max_timestamp_ms >= read->timestamp_ms && head.offset_last >= log->offset_start && !is_cut) {
+        if (head.max_timestamp_ms >= read->timestamp_ms && head.offset_last >= start_of(read, log) && !is_cut) {
             found(plog, read, log, segment, &head);
         } else {
             read->was_damaged = read->was_damaged || is_cut;
@@ -649,7 +655,7 @@ static bool find_record(struct plog *plog, struct plog__read *read, const struct
         struct rec_record record;
         rec_walk_init(&walk, &batch, records);
         while (!is_found && rec_walk_next(&walk, &record) == REC_OK) {
-            is_found = record.timestamp_ms >= read->timestamp_ms && record.offset >= log->offset_start;
+            is_found = record.timestamp_ms >= read->timestamp_ms && record.offset >= start_of(read, log);
         }
         if (is_found) {
             read->offset = record.offset;
@@ -753,6 +759,7 @@ static void read_step(struct plog *plog, struct plog__read *read, struct port_ou
         read->mark_segment = log->mark_offset == log->watermark ? log->mark_segment : PLOG__NONE;
         read->mark_bytes = log->mark_bytes;
         if (read->kind == PLOG__READ_TIME) {
+            if (read->is_greatest) { read->timestamp_ms = log->timestamp_max; }
             locate_time(plog, read, log, plog__segment_first(log));
         } else {
             locate_offset(plog, read, log);
@@ -807,7 +814,7 @@ void plog__read_done(struct plog *plog, struct plog__read *read, const struct po
 }
 
 static enum base_rc begin_read(struct plog *plog, struct plog_ref ref, enum plog__read_kind kind,
-                               const struct plog_read *ask, int64_t timestamp_ms, struct port_out *out)
+                               const struct plog_read *ask, const int64_t *timestamp_ms, struct port_out *out)
 {
     plog__begin(plog, out);
     uint32_t slot = base_pool_take(&plog->reads);
@@ -816,7 +823,8 @@ static enum base_rc begin_read(struct plog *plog, struct plog_ref ref, enum plog
     plog__task_init(&read->task, PLOG__TASK_READ, slot);
     read->kind = kind;
     read->ask = *ask;
-    read->timestamp_ms = timestamp_ms;
+    read->timestamp_ms = timestamp_ms == NULL ? 0 : *timestamp_ms;
+    read->is_greatest = kind == PLOG__READ_TIME && timestamp_ms == NULL;
     read->segment = PLOG__NONE;
     read->log = PLOG__NONE;
     read->offset = -1;
@@ -844,17 +852,23 @@ static enum base_rc begin_read(struct plog *plog, struct plog_ref ref, enum plog
 
 enum base_rc plog_read(struct plog *plog, struct plog_ref ref, const struct plog_read *read, struct port_out *out)
 {
-    return begin_read(plog, ref, PLOG__READ_RANGE, read, 0, out);
+    return begin_read(plog, ref, PLOG__READ_RANGE, read, NULL, out);
 }
 
 enum base_rc plog_read_bytes(struct plog *plog, struct plog_ref ref, const struct plog_read *read, struct port_out *out)
 {
-    return begin_read(plog, ref, PLOG__READ_BYTES, read, 0, out);
+    return begin_read(plog, ref, PLOG__READ_BYTES, read, NULL, out);
 }
 
 enum base_rc plog_find_time(struct plog *plog, struct plog_ref ref, uint64_t token, int64_t timestamp_ms,
                             struct port_out *out)
 {
     struct plog_read ask = {.token = token, .offset = -1};
-    return begin_read(plog, ref, PLOG__READ_TIME, &ask, timestamp_ms, out);
+    return begin_read(plog, ref, PLOG__READ_TIME, &ask, &timestamp_ms, out);
+}
+
+enum base_rc plog_find_greatest(struct plog *plog, struct plog_ref ref, uint64_t token, struct port_out *out)
+{
+    struct plog_read ask = {.token = token, .offset = -1};
+    return begin_read(plog, ref, PLOG__READ_TIME, &ask, NULL, out);
 }

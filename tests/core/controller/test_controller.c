@@ -822,6 +822,25 @@ static void what_is_to_be_deleted_twice_is_answered_once_and_stays(void **state)
 
 /* ---- CreatePartitions --------------------------------------------------------------------------------------------- */
 
+typedef struct kafka_create_partitions_response_create_partitions_topic_result growth_result;
+
+static const growth_result *asked_to_grow(const char *name, int32_t count)
+{
+    struct kafka_create_partitions_request request;
+    kafka_create_partitions_request_init(&request);
+    struct kafka_create_partitions_request_create_partitions_topic wanted;
+    kafka_create_partitions_request_create_partitions_topic_init(&wanted);
+    wanted.name = kafka_text_words(name);
+    wanted.count = count;
+    wanted.assignments_count = -1;
+    request.topics = &wanted;
+    request.topics_count = 1;
+    const struct kafka_create_partitions_response *response = run(CONTROLLER_CREATE_PARTITIONS, 3, &request);
+    return &response->results[0];
+}
+
+static int16_t grow(const char *name, int32_t count) { return asked_to_grow(name, count)->error_code; }
+
 static void partitions_are_only_added(void **state)
 {
     (void)state;
@@ -843,20 +862,9 @@ static void partitions_are_only_added(void **state)
     for (size_t i = 0; i < BASE_ARRAY_COUNT(cases); i++) {
         given_node();
         given_topic("a", 3);
-        struct kafka_create_partitions_request request;
-        kafka_create_partitions_request_init(&request);
-        struct kafka_create_partitions_request_create_partitions_topic wanted;
-        kafka_create_partitions_request_create_partitions_topic_init(&wanted);
-        wanted.name = kafka_text_words(cases[i].name);
-        wanted.count = cases[i].count;
-        wanted.assignments_count = -1;
-        request.topics = &wanted;
-        request.topics_count = 1;
-        const struct kafka_create_partitions_response *response = run(CONTROLLER_CREATE_PARTITIONS, 3, &request);
-        assert_int_equal(response->results[0].error_code, cases[i].code);
-        if (cases[i].message != NULL) {
-            assert_true(kafka_text_is(response->results[0].error_message, cases[i].message));
-        }
+        const growth_result *result = asked_to_grow(cases[i].name, cases[i].count);
+        assert_int_equal(result->error_code, cases[i].code);
+        if (cases[i].message != NULL) { assert_true(kafka_text_is(result->error_message, cases[i].message)); }
         assert_int_equal(topic("a")->partitions_count, cases[i].code == 0 ? cases[i].count : 3);
     }
 }
@@ -1191,6 +1199,25 @@ static void a_topic_made_beside_a_fenced_broker_has_a_leader_for_every_partition
     for (int32_t i = 0; i < 4; i++) { assert_int_equal(metadata_partition(desk->image, topic("a"), i)->leader, 1); }
 }
 
+static void a_topic_without_replicas_does_not_grow_where_no_broker_is_known(void **state)
+{
+    (void)state;
+    given_desk();
+    struct kafka_topic_record made;
+    kafka_topic_record_init(&made);
+    made.name = kafka_text_words("a");
+    made.topic_id.b[0] = 7;
+    assert_int_equal(apply(2, 0, KAFKA_MESSAGE_TOPIC_RECORD, &made), BASE_OK);
+    struct kafka_partition_record partition;
+    kafka_partition_record_init(&partition);
+    partition.topic_id = made.topic_id;
+    partition.partition_id = 0;
+    partition.leader = -1;
+    assert_int_equal(apply(3, 1, KAFKA_MESSAGE_PARTITION_RECORD, &partition), BASE_OK);
+    assert_int_equal(grow("a", 2), KAFKA_ERROR_INVALID_REPLICATION_FACTOR);
+    assert_int_equal(topic("a")->partitions_count, 1);
+}
+
 static void changes_of_partitions_and_nodes_are_applied_as_kafka_does(void **state)
 {
     (void)state;
@@ -1291,6 +1318,7 @@ int main(void)
         cmocka_unit_test(on_a_full_disk_nothing_is_made_and_the_rest_is_decided),
         cmocka_unit_test(waiting_requests_are_one_proposal_but_for_those_that_touch_the_same_name),
         cmocka_unit_test(a_dry_run_keeps_nobody_waiting),
+        cmocka_unit_test(a_topic_without_replicas_does_not_grow_where_no_broker_is_known),
         cmocka_unit_test(changes_of_partitions_and_nodes_are_applied_as_kafka_does),
         cmocka_unit_test(an_overlong_varint_is_no_record),
         cmocka_unit_test(a_request_past_requests_max_is_refused_at_the_door),

@@ -209,6 +209,42 @@ static void every_time_is_found_to_the_record(void **state)
     }
 }
 
+static void expect_greatest(struct world *world, struct plog_ref ref, int64_t offset, int64_t timestamp)
+{
+    uint64_t token = world->next_token++;
+    assert_int_equal(plog_find_greatest(world->plog, ref, token, &world->out), BASE_OK);
+    world->wants_continue = true;
+    world_run(world);
+    const struct plog_out *out = &world_answer(world, token)->out;
+    assert_int_equal(out->result, PLOG_OK);
+    assert_int_equal(out->offset, offset);
+    assert_int_equal(out->timestamp_ms, timestamp);
+}
+
+static void the_greatest_time_is_the_first_in_the_files_deleted_or_not(void **state)
+{
+    (void)state;
+    static const int64_t timestamps[] = {-1, 7, 9, 9, 8};
+    static const struct {
+        int64_t offset, timestamp;
+    } expected[] = {{0, -1}, {1, 7}, {2, 9}, {2, 9}, {2, 9}};
+    struct world *world = given_world();
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    expect_greatest(world, ref, -1, -1);
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(timestamps); i++) {
+        (void)world_append(world, ref, (struct batch_ask){.value_bytes = 10, .timestamp = timestamps[i]});
+        world_run(world);
+        expect_greatest(world, ref, expected[i].offset, expected[i].timestamp);
+    }
+    for (int64_t start = 1; start <= 5; start++) {
+        assert_int_equal(plog_move_start(world->plog, ref, world->next_token++, start, &world->out), BASE_OK);
+        world->wants_continue = true;
+        world_run(world);
+        expect_greatest(world, ref, 2, 9);
+    }
+    world_free(world);
+}
+
 static void nothing_above_the_watermark_is_read(void **state)
 {
     (void)state;
@@ -805,6 +841,7 @@ int main(void)
         cmocka_unit_test(a_read_at_every_offset_equals_the_model),
         cmocka_unit_test(an_index_answer_equals_a_scans),
         cmocka_unit_test(every_time_is_found_to_the_record),
+        cmocka_unit_test(the_greatest_time_is_the_first_in_the_files_deleted_or_not),
         cmocka_unit_test(nothing_above_the_watermark_is_read),
         cmocka_unit_test(a_first_batch_larger_than_the_limit_comes_whole_or_not_at_all),
         cmocka_unit_test(a_tailing_reader_needs_no_effect),
