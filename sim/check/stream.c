@@ -55,6 +55,7 @@ void check_stream_event(struct check_stream *stream, uint32_t shard, const struc
     switch ((int)event->done.effect) {
     case PORT_RECV:
         if (event->done.rc == PORT_OK) { stream__tap_received(stream, shard, event->done.conn, payload); }
+        if (event->done.rc == PORT_EOF) { stream__tap_ended(stream, shard, event->done.conn); }
         return;
     case PORT_CLOSE: stream__tap_closed(stream, shard, event->done.conn); return;
     default: stream__disk_done(stream, event); return;

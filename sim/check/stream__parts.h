@@ -249,6 +249,7 @@ void stream__offsets_answered(struct check_stream *stream, const struct stream_q
 
 void stream__tap_received(struct check_stream *stream, uint32_t shard, struct port_conn id, struct base_slice bytes);
 void stream__tap_sent(struct check_stream *stream, uint32_t shard, const struct port_effect *send);
+void stream__tap_ended(struct check_stream *stream, uint32_t shard, struct port_conn id);
 void stream__tap_closed(struct check_stream *stream, uint32_t shard, struct port_conn id);
 void stream__tap_crash(struct check_stream *stream);
 void stream__tap_free(struct check_stream *stream);

@@ -274,6 +274,18 @@ static void drop_questions(struct check_stream *stream, struct stream_conn *conn
     conn->question_first = conn->question_count = 0;
 }
 
+/* Who sends no more is answered what it asked for, and made to wait for nothing. */
+void stream__tap_ended(struct check_stream *stream, uint32_t shard, struct port_conn id)
+{
+    struct stream_conn *conn = find_conn(stream, shard, id);
+    if (conn == NULL) { return; }
+    for (uint32_t i = conn->question_first; i < conn->question_count; i++) {
+        struct stream_question *question = &conn->questions[i];
+        uint64_t waited_ns = base_max_u64(stream->now_ns - question->asked_ns, 1);
+        if (question->wait_ns > 0) { question->wait_ns = base_min_u64(question->wait_ns, waited_ns); }
+    }
+}
+
 void stream__tap_closed(struct check_stream *stream, uint32_t shard, struct port_conn id)
 {
     struct stream_conn *conn = find_conn(stream, shard, id);

@@ -527,6 +527,7 @@ void request_answer(struct broker *broker, struct request *request, const void *
 void request_answer_in(struct broker *broker, struct request *request, const void *answer, int16_t version,
                        struct port_out *out);
 void request_answer_none(struct broker *broker, struct request *request, struct port_out *out);
+void request_answer_end(struct broker *broker, struct request *request, struct port_out *out);
 void request_fail(struct broker *broker, struct request *request, const char *why, struct port_out *out);
 void request_release_lease(struct broker *broker, struct part *part, struct port_out *out);
 /* Of all parts. False: there are many, and it takes some polls; then the request is freed when it was sent, else fetch_released. */

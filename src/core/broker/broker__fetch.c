@@ -435,7 +435,8 @@ void fetch_answered(struct broker *broker, struct request *request, struct port_
     int64_t found = share_out(broker, request);
     int64_t enough =
         base_min_i64(fetch_of(request)->min_bytes, bytes_max_of(broker, fetch_of(request))); /* no more is found */
-    bool is_due = request->is_last_round || broker->is_draining || broker->now_ns >= request->deadline_ns;
+    bool is_due = request->is_last_round || broker->is_draining || broker->now_ns >= request->deadline_ns ||
+                  conn_has_ended(broker->conns, request->conn);
     if (found >= enough || has_error(request) || is_due) {
         note_found(request);
         if (session_judge(broker, request, out)) { fetch_tell(broker, request, out); }

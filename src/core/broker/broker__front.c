@@ -335,8 +335,17 @@ void request_fail(struct broker *broker, struct request *request, const char *wh
     base_text_add_i64(&text, request->version);
     port_log_end(out, PORT_WARN, "broker", &text);
     broker->counters.requests_closed += 1;
-    conn_close(broker->conns, request->conn, out);
-    request_answer_none(broker, request, out);
+    request_answer_end(broker, request, out);
+}
+
+/* As in Kafka: requests before it are answered first, those behind it not at all. */
+void request_answer_end(struct broker *broker, struct request *request, struct port_out *out)
+{
+    CHECK(request->state != REQUEST_ANSWERED);
+    conn_answer_end(broker->conns, request->id, out);
+    request->state = REQUEST_ANSWERED;
+    request->is_sent = true;
+    request_free_if_done(broker, request, out);
 }
 
 /* ---- from a frame ------------------------------------------------------------------------------------------------------- */
@@ -762,13 +771,14 @@ void front_message(struct broker *broker, const struct port_message *message, st
 
 /* ---- what conn says ------------------------------------------------------------------------------------------------------- */
 
+/* A peer that is gone, or sends no more, waits for nothing any more. */
 static void on_gone(struct broker *broker, const struct conn_out *item, struct port_out *out)
 {
     struct base_list *parked = &broker->parked[item->conn_index];
     struct base_link *link;
     while (parked->head.next != NULL && (link = base_list_first(parked)) != NULL) {
         struct request *request = BASE_ITEM(link, struct request, parked_link);
-        fetch_woke(broker, request, out); /* there is nobody to tell any more */
+        fetch_woke(broker, request, out);
     }
 }
 
@@ -779,8 +789,8 @@ static bool retry_starved(struct broker *broker, struct port_out *out)
     if (link == NULL || broker->now_ns < broker->starved_retry_ns || !may_retry) { return false; }
     struct request *request = BASE_ITEM(link, struct request, link);
     base_list_remove(&broker->starved, link);
-    if (!conn_is_open(broker->conns, request->conn)) {
-        request_answer_none(broker, request, out);
+    if (conn_has_ended(broker->conns, request->conn)) {
+        request_answer_end(broker, request, out);
         return true;
     }
     if (broker->now_ns >= request->starves_until_ns) {
@@ -833,6 +843,7 @@ bool front_poll(struct broker *broker, struct port_out *out)
     case CONN_OUT_REQUEST: on_request(broker, &item, out); break;
     case CONN_OUT_SENT: on_sent(broker, item.cookie, out); break;
     case CONN_OUT_OPENED: addresses_opened(broker, &item, out); break;
+    case CONN_OUT_ENDED: on_gone(broker, &item, out); break;
     case CONN_OUT_GONE:
         on_gone(broker, &item, out);
         addresses_gone(broker, &item, out);

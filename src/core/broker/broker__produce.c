@@ -131,11 +131,20 @@ static void fill_parts(struct broker *broker, struct request *request, const str
     }
 }
 
-static void answer_all(struct broker *broker, struct request *request, int16_t error, struct port_out *out)
+static bool is_of_missing(int16_t error)
+{
+    return error == KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION || error == KAFKA_ERROR_UNKNOWN_TOPIC_ID;
+}
+
+/* `passes_missing`: of a partition that is not there its own error is told. */
+static void answer_all(struct broker *broker, struct request *request, int16_t error, bool passes_missing,
+                       struct port_out *out)
 {
     for (uint32_t i = 0; i < request->part_count; i++) {
-        request->parts[i].is_answered = true;
-        request->parts[i].error = error;
+        struct part *part = &request->parts[i];
+        bool is_missing = part->is_answered && is_of_missing(part->error);
+        part->is_answered = true;
+        if (!is_missing || !passes_missing) { part->error = error; }
     }
     produce_answered(broker, request, out);
 }
@@ -167,15 +176,15 @@ void produce_begin(struct broker *broker, struct request *request, struct port_o
     if (!request_take_parts(broker, request, count)) { return; }
     fill_parts(broker, request, produce);
     if (produce->acks < -1 || produce->acks > 1) {
-        answer_all(broker, request, KAFKA_ERROR_INVALID_REQUIRED_ACKS, out);
+        answer_all(broker, request, KAFKA_ERROR_INVALID_REQUIRED_ACKS, true, out);
         return;
     }
     if (kafka_text_is_null(produce->transactional_id) && has_transactional(produce)) {
-        answer_all(broker, request, KAFKA_ERROR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED, out);
+        answer_all(broker, request, KAFKA_ERROR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED, false, out);
         return;
     }
     if (!kafka_text_is_null(produce->transactional_id)) {
-        answer_all(broker, request, KAFKA_ERROR_INVALID_TXN_STATE, out);
+        answer_all(broker, request, KAFKA_ERROR_INVALID_TXN_STATE, false, out);
         return;
     }
     if (produce->acks == 1) {
@@ -262,8 +271,11 @@ void produce_answered(struct broker *broker, struct request *request, struct por
 {
     const struct kafka_produce_request *produce = request->decoded;
     if (produce->acks == 0) {
-        if (has_failure(request)) { conn_close_after_answers(broker->conns, request->conn, out); }
-        request_answer_none(broker, request, out);
+        if (has_failure(request)) {
+            request_answer_end(broker, request, out);
+        } else {
+            request_answer_none(broker, request, out);
+        }
         return;
     }
     if (!request_reserve(broker, request, answer_bytes(request, produce))) {

@@ -49,6 +49,7 @@ enum base_rc conn_create(struct base_arena *arena, struct base_pages *pages, con
     base_list_init(&conns->ready);
     base_list_init(&conns->gone);
     base_list_init(&conns->fresh);
+    base_list_init(&conns->ended);
     base_list_init(&conns->halves);
     *conns_out = conns;
     return BASE_OK;
@@ -245,6 +246,7 @@ void conn__end(struct conns *conns, struct conn__conn *conn, const char *why, st
     if (is_filling) { base_list_remove(&conns->halves, &conn->half); }
     conn__leave_line(conns, conn);
     if (!is_filling) { conn__leave_block(conns, conn); }
+    if (base_link_is_on(&conn->ended)) { base_list_remove(&conns->ended, &conn->ended); }
     base_list_remove(&conns->ages, &conn->age);
     conn__orphan_requests(conns, conn);
     conn->state = CONN__CLOSING;
@@ -274,16 +276,16 @@ void conn__drain(struct conns *conns, struct conn__conn *conn, struct port_out *
 
 bool conn_is_open(const struct conns *conns, struct port_conn conn) { return find(conns, conn) != NULL; }
 
+bool conn_has_ended(const struct conns *conns, struct port_conn id)
+{
+    const struct conn__conn *conn = find(conns, id);
+    return conn == NULL || conn->has_ended;
+}
+
 void conn_close(struct conns *conns, struct port_conn id, struct port_out *out)
 {
     struct conn__conn *conn = find(conns, id);
     if (conn != NULL) { conn__end(conns, conn, NULL, out); }
-}
-
-void conn_close_after_answers(struct conns *conns, struct port_conn id, struct port_out *out)
-{
-    struct conn__conn *conn = find(conns, id);
-    if (conn != NULL) { conn__drain(conns, conn, out); }
 }
 
 static void free_if_over(struct conns *conns, struct conn__conn *conn, struct port_out *out)
@@ -472,6 +474,19 @@ static bool tell_opened(struct conns *conns, struct conn_out *item_out)
     return true;
 }
 
+static bool tell_ended(struct conns *conns, struct conn_out *item_out)
+{
+    struct base_link *link = base_list_pop_front(&conns->ended);
+    if (link == NULL) { return false; }
+    const struct conn__conn *conn = BASE_ITEM(link, struct conn__conn, ended);
+    *item_out = (struct conn_out){.kind = CONN_OUT_ENDED,
+                                  .conn = conn__id(conns, conn),
+                                  .conn_index = conn__index(conns, conn),
+                                  .listener = conn->listener,
+                                  .address = conn->peer};
+    return true;
+}
+
 static bool tell_gone(struct conns *conns, struct port_out *out, struct conn_out *item_out)
 {
     struct base_link *link = base_list_pop_front(&conns->gone);
@@ -495,6 +510,7 @@ bool conn_poll(struct conns *conns, uint64_t now_ns, struct port_out *out, struc
     }
     if (tell_listening(conns, item_out)) { return true; }
     if (tell_opened(conns, item_out)) { return true; }
+    if (tell_ended(conns, item_out)) { return true; }
     if (conn__tell_sent(conns, item_out)) { return true; }
     if (tell_gone(conns, out, item_out)) { return true; }
     if (conns->is_stopping && conns->stop_next < conns->config.conns_max) {
@@ -537,9 +553,9 @@ void conn_view(const struct conns *conns, struct conn_view *view_out)
 bool conn_is_quiet(const struct conns *conns)
 {
     return conns->requests.taken_count == 0 && conns->blocks == 0 && conns->sent_first == 0 &&
-           conns->queued_bytes == 0 && base_list_is_empty(&conns->fresh) && base_list_is_empty(&conns->gone) &&
-           base_list_is_empty(&conns->to_parse) && base_list_is_empty(&conns->for_pages) &&
-           base_list_is_empty(&conns->for_requests);
+           conns->queued_bytes == 0 && base_list_is_empty(&conns->fresh) && base_list_is_empty(&conns->ended) &&
+           base_list_is_empty(&conns->gone) && base_list_is_empty(&conns->to_parse) &&
+           base_list_is_empty(&conns->for_pages) && base_list_is_empty(&conns->for_requests);
 }
 
 static bool is_conn_sound(const struct conns *conns, const struct conn__conn *conn)
@@ -562,8 +578,7 @@ static bool is_conn_sound(const struct conns *conns, const struct conn__conn *co
     if (conn->in_flight > conns->config.in_flight_max) { return false; }
     if ((side == CONN__SIDE_WATCH || side == CONN__SIDE_DONE) && conn->block != NULL) { return false; }
     if (side == CONN__SIDE_FOR_ANSWERS && conn->in_flight == 0) { return false; } /* it would wait for ever */
-    bool is_ready = conn->first != 0 && conn__request_at(conns, conn->first - 1)->state == CONN__READY;
-    return base_link_is_on(&conn->ready) == is_ready &&
+    return base_link_is_on(&conn->ready) == conn__has_ready(conns, conn) && conn->sending + queued == conn->in_flight &&
            IMPLIES(conn->block != NULL, conn->start <= conn->end && conn->end <= conn->block->room_bytes);
 }
 

@@ -13,7 +13,8 @@
  *         silent first; who waits longer than 30 s is closed too. A frame up to trust_bytes has its whole block at once: with parts
  *         of blocks many could wait for each other.
  *
- * A CONNECTION   ACCEPTING -accepted-> OPEN -peer ended, conn_close, idle, broken-> CLOSING -closed, GONE pulled-> free
+ * A CONNECTION   ACCEPTING -accepted-> OPEN -peer ended and all answered, conn_close, conn_answer_end at its turn, idle, broken->
+ *                CLOSING -closed, GONE pulled-> free
  *                ACCEPTING -failed-> free
  *   While OPEN its receive side is one of: WATCH (RECV of size 0 outstanding, no block), FILL (RECV into its block
  *   outstanding), PARSE (bytes to cut, a poll away), FOR_ANSWERS (in_flight_max reached), FOR_REQUESTS and FOR_PAGES (waits in
@@ -84,6 +85,7 @@ enum conn_out_kind {
     CONN_OUT_OPENED,        /* conn, conn_index, listener, address (peer); before all that comes of it */
     CONN_OUT_REQUEST,       /* request, conn, conn_index, listener, address (peer), frame, frame_bytes */
     CONN_OUT_SENT,          /* cookie: that answer has left or died; its bytes and leases may go */
+    CONN_OUT_ENDED, /* conn, conn_index: the peer sends no more; its requests in flight are answered, then it closes */
     CONN_OUT_GONE, /* conn, conn_index: no request of it comes any more; its requests in flight may still be answered */
     CONN_OUT_STOPPED, /* after conn_stop: no connection and no listener is left */
 };
@@ -111,15 +113,17 @@ MUST_USE
 enum base_rc conn_answer(struct conns *conns, struct conn_request request, const struct port_piece *pieces,
                          uint32_t piece_count, uint64_t cookie, struct port_out *out);
 void conn_answer_none(struct conns *conns, struct conn_request request, struct port_out *out);
+/* Answers with the end of the connection, at its turn: what is before it leaves first, what is behind it dies, no more is cut. */
+void conn_answer_end(struct conns *conns, struct conn_request request, struct port_out *out);
 /* The frame's bytes are no longer needed. Once a request, before or after its answer; also for an orphan. */
 void conn_release_frame(struct conns *conns, struct conn_request request);
 
 /* True until the connection is closing: an answer may still reach it. */
 bool conn_is_open(const struct conns *conns, struct port_conn conn);
-/* Closes now: a protocol error. Answers not sent die. A no-op for a connection that is gone. */
+/* The peer sends no more, or it is gone: nobody should be made to wait for its sake. */
+bool conn_has_ended(const struct conns *conns, struct port_conn conn);
+/* Closes now. Answers not sent die. A no-op for a connection that is gone. */
 void conn_close(struct conns *conns, struct port_conn conn, struct port_out *out);
-/* No further request is cut from it; closes once all its requests are answered and sent. */
-void conn_close_after_answers(struct conns *conns, struct port_conn conn, struct port_out *out);
 
 /* Stops accepting and receiving; answers in flight leave; then everything closes, and CONN_OUT_STOPPED comes. */
 enum conn_stop_how { CONN_STOP_CLEAN = 0, CONN_STOP_NOW }; /* NOW: answers in flight die; may follow CLEAN */

@@ -45,6 +45,7 @@ struct conn__conn {
     struct base_link line;  /* on `to_parse`, `for_requests`, `for_pages` by side; on `gone` when closing */
     struct base_link ready; /* on `ready` when its oldest request has an answer */
     struct base_link half;  /* on `halves` while the host fills its block */
+    struct base_link ended; /* on `ended` until CONN_OUT_ENDED is pulled */
     struct base_link fresh; /* on `fresh` until CONN_OUT_OPENED is pulled, where that is wanted */
     struct conn__block *block;
     uint64_t last_ns; /* when bytes came or left */
@@ -55,6 +56,7 @@ struct conn__conn {
     uint32_t first;          /* requests in order of arrival, not yet sending: index + 1 */
     uint32_t last;
     uint32_t in_flight; /* those, and the ones being sent */
+    uint32_t sending;   /* the ones being sent */
     uint32_t generation;
     struct port_address peer;
     uint8_t state;
@@ -62,6 +64,7 @@ struct conn__conn {
     uint8_t listener;
     bool is_readable;  /* WATCH has said so, and no block was at hand yet */
     bool is_ending;    /* closes once in_flight is 0 */
+    bool has_ended;    /* the peer sends no more */
     bool is_told_gone; /* closing: CONN_OUT_GONE was pulled */
     bool is_closed;    /* closing: PORT_CLOSE has completed */
 };
@@ -88,6 +91,7 @@ struct conn__request {
     uint32_t frame_bytes; /* what it counts in queued_bytes until its frame is released */
     uint8_t state;
     bool is_none; /* an answer of no bytes */
+    bool is_end;  /* none, and at its turn the connection ends */
     struct port_piece inline_pieces[CONN_PIECES_INLINE];
 };
 
@@ -118,6 +122,7 @@ struct conns {
     struct base_list ready;
     struct base_list gone;
     struct base_list fresh;
+    struct base_list ended;
     struct base_list halves; /* by fill_ns */
     uint32_t sent_first;     /* requests whose end is to be told: index + 1 */
     uint32_t sent_last;
@@ -164,6 +169,7 @@ void conn__to_parse(struct conns *conns, struct conn__conn *conn);
 void conn__leave_line(struct conns *conns, struct conn__conn *conn);
 
 /* conn_answer.c */
+bool conn__has_ready(const struct conns *conns, const struct conn__conn *conn); /* an answer that may leave */
 void conn__sent(struct conns *conns, uint32_t first_request, const struct port_event *event, struct port_out *out);
 /* Its requests have nobody to go to any more. */
 void conn__orphan_requests(struct conns *conns, struct conn__conn *conn);

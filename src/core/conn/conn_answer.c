@@ -83,6 +83,13 @@ static struct conn__request *pop_first(struct conns *conns, struct conn__conn *c
     return request;
 }
 
+bool conn__has_ready(const struct conns *conns, const struct conn__conn *conn)
+{
+    if (conn->first == 0) { return false; }
+    const struct conn__request *first = conn__request_at(conns, conn->first - 1);
+    return first->state == CONN__READY && !first->is_end;
+}
+
 static bool is_first_ready(const struct conns *conns, const struct conn__conn *conn)
 {
     return conn->first != 0 && conn__request_at(conns, conn->first - 1)->state == CONN__READY;
@@ -94,10 +101,15 @@ static void settle(struct conns *conns, struct conn__conn *conn, struct port_out
 {
     CHECK(conn->state == CONN__OPEN);
     while (is_first_ready(conns, conn) && conn__request_at(conns, conn->first - 1)->is_none) {
+        if (conn__request_at(conns, conn->first - 1)->is_end) {
+            if (conn->sending == 0) { conn__end(conns, conn, NULL, out); }
+            break;
+        }
         finish(conns, pop_first(conns, conn));
         conn->in_flight -= 1;
     }
-    if (is_first_ready(conns, conn)) {
+    if (conn->state != CONN__OPEN) { return; }
+    if (conn__has_ready(conns, conn)) {
         if (!base_link_is_on(&conn->ready)) { base_list_push_back(&conns->ready, &conn->ready); }
         out->wants_turn = true;
     } else if (base_link_is_on(&conn->ready)) {
@@ -148,6 +160,22 @@ void conn_answer_none(struct conns *conns, struct conn_request id, struct port_o
     settle(conns, conn__at(conns, request->conn), out);
 }
 
+void conn_answer_end(struct conns *conns, struct conn_request id, struct port_out *out)
+{
+    struct conn__request *request = find(conns, id);
+    if (request->state == CONN__ORPHAN) {
+        finish(conns, request);
+        return;
+    }
+    CHECK(request->state == CONN__WAITING);
+    request->is_none = true;
+    request->is_end = true;
+    request->state = CONN__READY;
+    struct conn__conn *conn = conn__at(conns, request->conn);
+    conn__drain(conns, conn, out); /* it is in flight: this does not close */
+    settle(conns, conn, out);
+}
+
 void conn__orphan_requests(struct conns *conns, struct conn__conn *conn)
 {
     if (base_link_is_on(&conn->ready)) { base_list_remove(&conns->ready, &conn->ready); }
@@ -174,7 +202,7 @@ static uint32_t count_group(const struct conns *conns, const struct conn__conn *
     uint32_t pieces = 0;
     for (uint32_t at = conn->first; at != 0; at = conn__request_at(conns, at - 1)->next) {
         const struct conn__request *request = conn__request_at(conns, at - 1);
-        if (request->state != CONN__READY) { break; }
+        if (request->state != CONN__READY || request->is_end) { break; }
         if (request->is_none) { continue; }
         if (answers > 0 && pieces + request->piece_count > GATHER_PIECES_MAX) { break; }
         answers += 1;
@@ -221,6 +249,7 @@ static void send_group(struct conns *conns, struct conn__conn *conn, struct port
         }
     }
     CHECK(IMPLIES(gather != NULL, gathered == pieces_count));
+    conn->sending += leader->group_count;
     leader->gather = gather;
     if (gather != NULL) { conns->blocks += 1; }
     struct port_effect *effect = conn__emit(conns, out, PORT_SEND, CONN__SEND, index_of(conns, leader));
@@ -260,6 +289,7 @@ void conn__sent(struct conns *conns, uint32_t first_request, const struct port_e
     conns->bytes_out_total += event->done.count;
     uint32_t count = leader->group_count;
     conn->in_flight -= count;
+    conn->sending -= count;
     for (struct conn__request *request = leader; count > 0; count--) {
         uint32_t next = request->next;
         CHECK(request->state == CONN__SENDING);

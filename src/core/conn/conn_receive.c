@@ -112,7 +112,15 @@ static bool goes_on(struct conns *conns, struct conn__conn *conn, const struct p
     }
     if (event->done.rc != PORT_OK) {
         conn->side = CONN__SIDE_DONE;
-        conn__end(conns, conn, NULL, out);
+        if (event->done.rc != PORT_EOF || conn->in_flight == 0) {
+            conn__end(conns, conn, NULL, out);
+            return false;
+        }
+        conn__leave_block(conns, conn); /* as in Kafka, who sends no more may still be waiting for answers */
+        conn__unqueue(conns, &conn->admitted_bytes);
+        conn->has_ended = true;
+        conn->is_ending = true;
+        base_list_push_back(&conns->ended, &conn->ended);
         return false;
     }
     if (conn->is_ending) {

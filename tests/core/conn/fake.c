@@ -138,7 +138,7 @@ static void trace(struct fake *fake, const char *who, const char *what, struct p
 
 static void trace_out(struct fake *fake, const struct conn_out *item)
 {
-    static const char *const names[] = {"listening", "opened", "request", "sent", "gone", "stopped"};
+    static const char *const names[] = {"listening", "opened", "request", "sent", "ended", "gone", "stopped"};
     trace(fake, " tells ", names[item->kind], item->conn, item->kind == CONN_OUT_REQUEST ? item->frame_bytes : 0);
 }
 

@@ -668,7 +668,7 @@ static void idle_connections_are_closed_and_busy_ones_are_not(void **state)
     fake_end(fake);
 }
 
-static void a_peer_that_goes_leaves_its_requests_to_be_answered_in_vain(void **state)
+static void a_peer_that_breaks_off_leaves_its_requests_to_be_answered_in_vain(void **state)
 {
     (void)state;
     struct fake *fake = given_usual();
@@ -677,7 +677,7 @@ static void a_peer_that_goes_leaves_its_requests_to_be_answered_in_vain(void **s
     fake_run(fake);
     fake_echo(fake, request_number(fake, 1)); /* ready, behind one that is not */
     conn_answer_none(fake->conns, request_number(fake, 2)->request, &fake->out);
-    fake->peers[peer].is_ended = true;
+    fake->peers[peer].is_reset = true;
     fake_run(fake);
     assert_true(fake->peers[peer].is_closed);
     assert_int_equal(fake_count(fake, CONN_OUT_GONE), 1);
@@ -694,6 +694,32 @@ static void a_peer_that_goes_leaves_its_requests_to_be_answered_in_vain(void **s
     assert_int_equal(fake_count(fake, CONN_OUT_SENT), 2);
     assert_int_equal(fake->peers[peer].heard_bytes, 0);
     assert_int_equal(fake->peers[next].heard_bytes, 0);
+    assert_true(conn_is_quiet(fake->conns));
+    fake_end(fake);
+}
+
+static void a_peer_that_sends_no_more_hears_its_answers_first(void **state)
+{
+    (void)state;
+    struct fake *fake = given_usual();
+    uint32_t peer = fake_dial(fake);
+    peer_sends_frame(fake, peer, "a");
+    peer_sends_frame(fake, peer, "b");
+    peer_sends(fake, peer, "\0\0\0\x09half", 8);
+    fake->peers[peer].is_ended = true;
+    fake_run(fake);
+    assert_int_equal(fake_count(fake, CONN_OUT_ENDED), 1);
+    assert_true(conn_is_open(fake->conns, request_number(fake, 0)->conn));
+    assert_true(conn_has_ended(fake->conns, request_number(fake, 0)->conn));
+    fake_echo(fake, request_number(fake, 1));
+    fake_run(fake);
+    assert_false(fake->peers[peer].is_closed);
+    fake_echo(fake, request_number(fake, 0));
+    fake_run(fake);
+    const char *heard[] = {"=a", "=b"};
+    expect_heard(fake, peer, heard, 2);
+    assert_true(fake->peers[peer].is_closed);
+    assert_int_equal(fake_count(fake, CONN_OUT_GONE), 1);
     assert_true(conn_is_quiet(fake->conns));
     fake_end(fake);
 }
@@ -737,27 +763,42 @@ static void closing_kills_what_was_not_sent(void **state)
     fake_end(fake);
 }
 
-static void closing_after_answers_lets_them_leave_first(void **state)
+/* Of three requests the second is answered with the end, before, between or after the answers of the others. */
+static void an_end_at_its_turn_follows_what_is_before_it_and_kills_what_is_behind(void **state)
 {
     (void)state;
-    struct fake *fake = given_usual();
-    uint32_t peer = fake_dial(fake);
-    peer_sends_frame(fake, peer, "a");
-    peer_sends_frame(fake, peer, "b");
-    fake_run(fake);
-    conn_close_after_answers(fake->conns, request_number(fake, 0)->conn, &fake->out);
-    peer_sends_frame(fake, peer, "too late");
-    fake_run(fake);
-    fake_echo(fake, request_number(fake, 1));
-    fake_run(fake);
-    assert_false(fake->peers[peer].is_closed);
-    fake_echo(fake, request_number(fake, 0));
-    fake_run(fake);
-    const char *heard[] = {"=a", "=b"};
-    expect_heard(fake, peer, heard, 2);
-    assert_true(fake->peers[peer].is_closed);
-    assert_int_equal(fake_count(fake, CONN_OUT_REQUEST), 2);
-    fake_end(fake);
+    static const uint32_t orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    for (size_t i = 0; i < 6; i++) {
+        for (int is_turn_between = 0; is_turn_between < 2; is_turn_between++) {
+            struct fake *fake = given_usual();
+            uint32_t peer = fake_dial(fake);
+            peer_sends_frame(fake, peer, "a");
+            peer_sends_frame(fake, peer, "b");
+            peer_sends_frame(fake, peer, "c");
+            fake_run(fake);
+            peer_sends_frame(fake, peer, "too late");
+            for (size_t j = 0; j < 3; j++) {
+                const struct conn_out *request = request_number(fake, orders[i][j]);
+                if (orders[i][j] == 1) {
+                    conn_answer_end(fake->conns, request->request, &fake->out);
+                    conn_release_frame(fake->conns, request->request);
+                } else {
+                    fake_echo(fake, request);
+                }
+                if (is_turn_between) { fake_run(fake); }
+            }
+            fake_run(fake);
+            const char *heard[] = {"=a"};
+            expect_heard(fake, peer, heard, 1);
+            assert_true(fake->peers[peer].is_closed);
+            for (uint32_t k = 3; k < fake_count(fake, CONN_OUT_REQUEST); k++) {
+                fake_echo(fake, request_number(fake, k));
+            }
+            fake_run(fake);
+            assert_true(conn_is_quiet(fake->conns));
+            fake_end(fake);
+        }
+    }
 }
 
 static void a_broken_send_closes_the_connection(void **state)
@@ -1029,10 +1070,11 @@ int main(void)
         cmocka_unit_test(who_goes_on_with_a_frame_is_not_closed_for_others),
         cmocka_unit_test(an_opened_connection_is_told_before_anything_else_of_it),
         cmocka_unit_test(idle_connections_are_closed_and_busy_ones_are_not),
-        cmocka_unit_test(a_peer_that_goes_leaves_its_requests_to_be_answered_in_vain),
+        cmocka_unit_test(a_peer_that_breaks_off_leaves_its_requests_to_be_answered_in_vain),
+        cmocka_unit_test(a_peer_that_sends_no_more_hears_its_answers_first),
         cmocka_unit_test(bytes_sent_before_the_end_are_still_cut),
         cmocka_unit_test(closing_kills_what_was_not_sent),
-        cmocka_unit_test(closing_after_answers_lets_them_leave_first),
+        cmocka_unit_test(an_end_at_its_turn_follows_what_is_before_it_and_kills_what_is_behind),
         cmocka_unit_test(a_broken_send_closes_the_connection),
         cmocka_unit_test(a_block_that_the_host_receives_into_is_kept_until_it_says_so),
         cmocka_unit_test(a_slot_is_used_again_only_after_the_broker_knows_it_is_gone),

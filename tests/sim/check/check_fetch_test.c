@@ -193,6 +193,31 @@ static void a_fetch_that_is_answered_with_nothing_too_soon_is_I21(void **state)
     expect(f, "a fetch is answered with nothing, 10 ms before its time is over");
 }
 
+static void a_peer_that_sends_no_more_may_be_answered_at_once(void **state)
+{
+    (void)state;
+    struct fixture *f = given();
+    see(f, 0, 0);
+    ask_fetch(f, 0);
+    f->now_ms += 10;
+    talk_end(talk(f, conn, FETCH, FETCH_VERSION));
+    answer_fetch(f, 0, 0, 0);
+    expect(f, NULL);
+}
+
+static void a_peer_that_sends_no_more_and_is_made_to_wait_is_I21(void **state)
+{
+    (void)state;
+    struct fixture *f = given();
+    see(f, 0, 0);
+    ask_fetch(f, 0);
+    f->now_ms += 10;
+    talk_end(talk(f, conn, FETCH, FETCH_VERSION));
+    f->now_ms += LATE_MS + 50;
+    answer_fetch(f, 0, 0, 0);
+    expect(f, "a fetch is answered 150 ms after its time was over");
+}
+
 static void at_a_stop_it_may_be_answered_at_once(void **state)
 {
     (void)state;
@@ -314,6 +339,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_fetch_that_finds_nothing_may_be_answered_when_its_time_is_over),
         cmocka_unit_test(a_fetch_that_is_answered_with_nothing_too_soon_is_I21),
+        cmocka_unit_test(a_peer_that_sends_no_more_may_be_answered_at_once),
+        cmocka_unit_test(a_peer_that_sends_no_more_and_is_made_to_wait_is_I21),
         cmocka_unit_test(at_a_stop_it_may_be_answered_at_once),
         cmocka_unit_test(a_fetch_that_waits_on_when_its_topic_was_deleted_is_I21),
         cmocka_unit_test(a_fetch_that_ends_soon_after_the_deletion_is_good),

@@ -29,6 +29,15 @@ void talk_ask(struct talk talk, const void *request)
     check_stream_event(talk.stream, 0, &event, base_slice_of(bytes + cut, writer.used_bytes - cut));
 }
 
+void talk_end(struct talk talk)
+{
+    struct port_event event = {.kind = PORT_EVENT_DONE, .now_ns = talk.now_ns};
+    event.done.effect = PORT_RECV;
+    event.done.conn = talk.conn;
+    event.done.rc = PORT_EOF;
+    check_stream_event(talk.stream, 0, &event, base_slice_of(NULL, 0));
+}
+
 void talk_answer(struct talk talk, const void *response)
 {
     uint8_t bytes[1024];

@@ -17,6 +17,7 @@ struct talk {
 
 /* Comes in two pieces, as a network gives it. */
 void talk_ask(struct talk talk, const void *request);
+void talk_end(struct talk talk); /* whoever asks sends no more */
 void talk_answer(struct talk talk, const void *response);
 
 #endif
