@@ -1,9 +1,9 @@
 /* fuzz_plog_state.c: any state blocks and any journalled runs and changes: recovery ends, within bounds, and the log then works.
  *
  * Input   a first byte that steers (bits 0, 1: the bound of a step; bit 2: files answer with what the input holds, else with
- *         zeros; bit 3: the directory is another's), then operations: an opcode and its arguments. 0: a state block (length,
- *         bytes; magic, version and sum are put right, so that the fuzzer need not find them). 1: a run. 2: a change. 3: the
- *         journal lost entries.
+ *         zeros; bit 3: the directory is another's), then operations: an opcode (bits 0, 1) and its arguments. 0: a state block
+ *         (length, bytes; magic, version and sum are put right, so that the fuzzer need not find them; bit 2: version 2, else 1).
+ *         1: a run. 2: a change. 3: the journal lost entries.
  * Checks  the room's own (is_check_slow); the number of effects is bounded; afterwards a log takes a batch and gives it back.
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -149,7 +149,7 @@ static bool step(struct world *world)
     return true;
 }
 
-static void give_state(struct world *world)
+static void give_state(struct world *world, uint16_t version)
 {
     size_t size = (size_t)take(&world->input, 2) % 4096;
     struct base_slice bytes = take_bytes(&world->input, size);
@@ -157,7 +157,7 @@ static void give_state(struct world *world)
     uint8_t *state = malloc(size);
     must(state != NULL);
     base_put_u32(state, UINT32_C(0x57504c53));
-    base_put_u16(state + 4, 1);
+    base_put_u16(state + 4, version);
     if (bytes.size_bytes > 0) { memcpy(state + 6, bytes.at, bytes.size_bytes); }
     base_put_u32(state + size - 4, codec_crc32c(0, state, size - 4));
     struct base_part id;
@@ -200,9 +200,10 @@ static void give_run(struct world *world, bool is_change)
 static void recover(struct world *world)
 {
     while (world->input.left > 0) {
-        uint64_t opcode = take(&world->input, 1) % 4;
+        uint64_t word = take(&world->input, 1);
+        uint64_t opcode = word % 4;
         if (opcode == 0) {
-            give_state(world);
+            give_state(world, (word & 4) != 0 ? 2 : 1);
         } else if (opcode < 3) {
             give_run(world, opcode == 2);
         } else {

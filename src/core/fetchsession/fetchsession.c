@@ -362,6 +362,7 @@ enum fetchsession_verdict fetchsession_begin(struct fetchsessions *sessions, str
     enum fetchsession_verdict verdict = reserve(sessions, session, ask, &list, &block_bytes);
     if (verdict != FETCHSESSION_GOES_ON) { return verdict; }
     apply(&session->table, ask);
+    session->epoch = epoch_after(session->epoch); /* of an empty one too: other fetches find nothing to tell any more */
     if (session->table.count == 0) {
         base_pages_give(sessions->pages, list);
         remove_session(sessions, session);
@@ -369,7 +370,6 @@ enum fetchsession_verdict fetchsession_begin(struct fetchsessions *sessions, str
     }
     learn_names(&session->table, image);
     touch(sessions, session, now_ms);
-    session->epoch = epoch_after(session->epoch);
     *list = (struct fetchsession_list){.user = ask->user,
                                        .session = base_pool_index(&sessions->slots, session),
                                        .epoch = session->epoch,
@@ -464,7 +464,9 @@ bool fetchsession_is_sound(const struct fetchsessions *sessions)
         partitions += session->counted;
         bytes += session->table.block_bytes;
     }
-    bool is_all_found = sessions->lists > 0 ? bytes <= sessions->bytes : bytes == sessions->bytes;
+    /* One that is gone holds its bytes while a fetch goes on with it, or waits to. */
+    bool may_be_gone = sessions->lists > 0 || sessions->waiting > 0;
+    bool is_all_found = may_be_gone ? bytes <= sessions->bytes : bytes == sessions->bytes;
     return count == sessions->by_id.count && partitions == sessions->partitions && is_all_found &&
            count <= sessions->config.slots_max;
 }

@@ -468,6 +468,25 @@ static void nothing_is_told_to_a_fetch_that_another_has_overtaken(void **state)
     ends(fast);
 }
 
+static void nothing_is_told_to_a_fetch_whose_session_another_has_emptied(void **state)
+{
+    (void)state;
+    given_slots(4);
+    int32_t id = opened(2, false);
+    struct fetchsession_list *slow = goes_on(id, 1);
+    struct fetchsession_item gone[] = {named("t", 0, 0), named("t", 1, 0)};
+    struct fetchsession_ask ask = asking(id, 2);
+    ask.user = ANOTHER;
+    ask.forgotten = gone;
+    ask.forgotten_count = 2;
+    struct fetchsession_list *none;
+    assert_int_equal(begun(&ask, &none), FETCHSESSION_EMPTY);
+    slow->items[0].has_records = true;
+    assert_false(fetchsession_judge(sessions, slow));
+    ends(slow);
+    assert_int_equal(base_pages_used_bytes(pages), 0);
+}
+
 /* ---- one connection ---- */
 
 static void a_fetch_waits_for_the_one_before_it_on_its_connection(void **state)
@@ -492,20 +511,23 @@ static void a_fetch_waits_for_the_one_before_it_on_its_connection(void **state)
     assert_true(fetchsession_is_quiet(sessions));
 }
 
-static void one_that_has_waited_finds_out_that_its_session_is_gone(void **state)
+static void those_that_have_waited_find_out_that_their_session_is_gone(void **state)
 {
     (void)state;
     given_slots(4);
     int32_t id = opened(1, false);
     struct fetchsession_list *first = goes_on(id, 1);
-    struct fetchsession_ask second = asking(id, 2);
+    struct fetchsession_ask second = asking(id, 2), third = asking(id, 3);
     struct fetchsession_list *list;
     assert_int_equal(begun(&second, &list), FETCHSESSION_WAITS);
+    assert_int_equal(begun(&third, &list), FETCHSESSION_WAITS);
     fetchsession_close(sessions, id);
     assert_true(fetchsession_judge(sessions, first)); /* it stays for those that go on with it */
     uint32_t session = fetchsession_end(sessions, first);
     assert_ptr_equal(fetchsession_next(sessions, session), &second);
-    assert_int_equal(begun(&second, &list), FETCHSESSION_NOT_FOUND);
+    assert_int_equal(begun(&second, &list), FETCHSESSION_NOT_FOUND); /* sound, with no list and one that waits */
+    assert_ptr_equal(fetchsession_next(sessions, session), &third);
+    assert_int_equal(begun(&third, &list), FETCHSESSION_NOT_FOUND);
     assert_null(fetchsession_next(sessions, session));
     assert_int_equal(base_pages_used_bytes(pages), 0);
 }
@@ -686,8 +708,9 @@ int main(void)
         cmocka_unit_test(an_error_is_told_each_time_and_so_is_its_end),
         cmocka_unit_test(one_that_had_records_goes_to_the_end),
         cmocka_unit_test(nothing_is_told_to_a_fetch_that_another_has_overtaken),
+        cmocka_unit_test(nothing_is_told_to_a_fetch_whose_session_another_has_emptied),
         cmocka_unit_test(a_fetch_waits_for_the_one_before_it_on_its_connection),
-        cmocka_unit_test(one_that_has_waited_finds_out_that_its_session_is_gone),
+        cmocka_unit_test(those_that_have_waited_find_out_that_their_session_is_gone),
         cmocka_unit_test(without_slots_there_are_no_sessions),
         cmocka_unit_test(a_new_session_finds_no_room_among_young_ones),
         cmocka_unit_test(the_one_unused_for_too_long_goes_first),
