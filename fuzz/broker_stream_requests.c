@@ -385,12 +385,19 @@ static bool fill_config(struct stream_input *input, struct base_arena *arena,
     return true;
 }
 
+/* For whom no time is left nothing is made or deleted: that is seldom worth while. */
+static int32_t odd_time_ms(struct stream_input *input)
+{
+    int32_t time_ms = stream_odd_i32(input);
+    return time_ms == 0 ? 10000 : time_ms == INT32_MAX ? 0 : time_ms;
+}
+
 static bool fill_create_topics(struct stream_input *input, struct base_arena *arena,
                                struct kafka_create_topics_request *request)
 {
     uint32_t shape = stream_take(input, 1);
     request->validate_only = shape >= 240;
-    request->timeout_ms = stream_odd_i32(input);
+    request->timeout_ms = odd_time_ms(input);
     request->topics_count = shape % 4 == 3 ? stream_count(input) : 1;
     request->topics = kafka_create_topics_request_creatable_topic_take(arena, request->topics_count);
     if (request->topics == NULL) { return false; }
@@ -419,7 +426,7 @@ static bool fill_create_topics(struct stream_input *input, struct base_arena *ar
 static bool fill_delete_topics(struct stream_input *input, const struct stream_ids *ids, struct base_arena *arena,
                                int16_t version, struct kafka_delete_topics_request *request)
 {
-    request->timeout_ms = stream_odd_i32(input);
+    request->timeout_ms = odd_time_ms(input);
     int32_t count = stream_count(input);
     if (version < 6) {
         request->topic_names_count = count;

@@ -122,7 +122,7 @@ class Client:
         left = dict(ends)
         try:
             while left:
-                message = consumer.poll(30)
+                message = consumer.poll(55)  # a Kafka takes long to come back
                 if message is None:
                     raise client_words.Failed("TIMED_OUT", f"nothing more came, left: {left}")
                 if message.error():

@@ -572,11 +572,20 @@ def open_client(name, bootstrap):
     return HelperClient(name, java_helper("Client"), bootstrap)
 
 
+def create(client, topic, partitions, configs=None):
+    """kafkajs asks who leads its topic the moment that it is made, when a Kafka may not know of it yet, and takes that for a failure."""
+    try:
+        client.create(topic, partitions, configs)
+    except ClientError as error:
+        if not AGAINST_KAFKA or error.name != "UNKNOWN_TOPIC_OR_PARTITION":
+            raise
+
+
 def create_anew(client, topic, partitions):
     """A topic that was deleted; a producer that still knows it may ask for it just then, and has it made by that."""
     def is_made():
         try:
-            client.create(topic, partitions)
+            create(client, topic, partitions)
         except ClientError as error:
             if error.name != "TOPIC_ALREADY_EXISTS":
                 raise

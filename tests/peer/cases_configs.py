@@ -156,6 +156,7 @@ def values_in_odd_forms(t, version):
     t.create("a", 1)
     for key, value in (("retention.ms", " 17 "), ("retention.ms", "+5"), ("retention.ms", "0x10"), ("preallocate", "TRUE"),
                        ("cleanup.policy", " compact , delete "), ("cleanup.policy", "delete,delete"), ("min.cleanable.dirty.ratio", ".5"),
+                       *(("min.cleanable.dirty.ratio", value) for value in ("1e-3", "0.0001", "0.000123", " 2.5E-1 ", "NaN", "0.75f")),
                        ("compression.type", "ZSTD")):
         alter(t, version, change(TOPIC, t.topic("a"), (key, SET, value)))
         describe(t, 4, resource(TOPIC, t.topic("a"), key))

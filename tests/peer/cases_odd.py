@@ -362,6 +362,8 @@ def configs_of_new_topics_that_are_odd(t, version):
     odd = (("retention_ms", "-1"), ("retention_ms", "9223372036854775808"), ("retention_ms", "1.5"), ("segment_bytes", "0"),
            ("segment_bytes", "1048575"), ("segment_bytes", "2147483647"), ("segment_bytes", "2147483648"), ("preallocate", "True"),
            ("preallocate", "1"), ("preallocate", ""), ("min_cleanable_dirty_ratio", "0"), ("min_cleanable_dirty_ratio", "-0.1"),
+           *(("min_cleanable_dirty_ratio", value) for value in ("1e-3", "5E-1", "0.0001", "NaN", "-NaN", "Infinity", ".5f", "0.25D", "1e", "e1",
+                                                              "1.0000001", "1e-9", "", "0,5", "1e-400", "0e400")),
            ("compression_type", ""), ("compression_type", "gzip "),
            ("compression_gzip_level", "-1"), ("compression_gzip_level", "10"), ("compression_lz4_level", "18"), ("compression_zstd_level", "-131073"),
            ("cleanup_policy", "delete, compact"), ("cleanup_policy", ","), ("cleanup_policy", "delete,"), ("message_timestamp_type", "createtime"),

@@ -282,9 +282,31 @@ def names_that_come_by_asking(t, version):
 
 
 @case("CreateTopics", 4, 7)
-def no_time_to_wait_for_a_change(t, version):
-    """Whether it comes to be is a matter of who is faster in Kafka; here a decision waits for nobody. What must be is an answer."""
+def no_time_to_wait_for_a_new_topic(t, version):
     for timeout_ms in (0, -1, -(1 << 31)):
-        rows = [{"Name": t.topic("a"), "NumPartitions": 1, "ReplicationFactor": 1}]
-        answer = t.quietly("CreateTopics", version, Topics=rows, timeoutMs=timeout_ms)
-        t.note(f"codes of {timeout_ms}", [topic["ErrorCode"] for topic in answer["Topics"]])
+        rows = [{"Name": t.topic(word), "NumPartitions": count, "ReplicationFactor": 1} for word, count in (("a", 1), ("b", 0), ("a", 2))]
+        for some in (rows[:1], rows[1:2], rows[:2], rows, []):
+            t.call("CreateTopics", version, Topics=some, timeoutMs=timeout_ms)
+    t.call("Metadata", 12, Topics=[{"Name": t.topic("a")}], AllowAutoTopicCreation=False)
+
+
+@case("CreatePartitions", 0, 3)
+def no_time_to_wait_for_partitions(t, version):
+    t.create("a", 1)
+    for timeout_ms in (0, -1):
+        for counts in ((2,), (1,), (2, 3)):
+            rows = [{"Name": t.topic("a"), "Count": count} for count in counts] + [{"Name": t.topic("none"), "Count": 2}]
+            t.call("CreatePartitions", version, Topics=rows, TimeoutMs=timeout_ms)
+    t.call("Metadata", 12, Topics=[{"Name": t.topic("a")}], AllowAutoTopicCreation=False)
+
+
+@case("DeleteTopics", 1, 5, 6)
+def no_time_to_wait_for_a_deletion(t, version):
+    topic_id = t.create("a", 1)
+    for timeout_ms in (0, -1):
+        if version < 6:
+            t.call("DeleteTopics", version, TopicNames=[t.topic("a"), t.topic("none"), t.topic("a")], TimeoutMs=timeout_ms)
+        else:
+            for rows in ([{"Name": t.topic("a")}], [{"Name": None, "TopicId": topic_id}], [{"Name": t.topic("none")}], []):
+                t.call("DeleteTopics", version, Topics=rows, TimeoutMs=timeout_ms)
+    t.call("Metadata", 12, Topics=[{"Name": t.topic("a")}], AllowAutoTopicCreation=False)

@@ -28,7 +28,6 @@ WANTED = [
      "a_batch_that_says_the_broker_set_its_time"),
     ("Produce", "Responses.PartitionResponses*", "a packed batch is not opened here unless weir.record.validation is full",
      "packed_batches_that_hold_something_else"),
-    ("ListOffsets", "Topics*", "what is not there is not there here, even when it is asked for twice", "topics_of_offsets_that_are_odd"),
     ("DescribeGroups", "Groups.GroupState", "nothing is left here of a group that nobody ever was a member of", "-trace]"),
     ("DescribeGroups", "Groups.Members.MemberAssignment", "an assignment ends here with its generation"),
     ("DescribeGroups", "Groups.Members.ClientId", "who comes again is shown here as who it is, not as who it was"),

@@ -17,8 +17,46 @@ static bool is_allowed(int64_t timestamp_ms, int16_t version)
     return timestamp_ms == LIST_OFFSETS_EARLIEST_PENDING_UPLOAD && version >= 11;
 }
 
+static const struct kafka_list_offsets_request_list_offsets_topic *topic_asked(const struct request *request,
+                                                                               const struct part *part)
+{
+    const struct kafka_list_offsets_request *list = request->decoded;
+    return &list->topics[part->topic_index];
+}
+
+static int32_t partition_asked(const struct request *request, const struct part *part)
+{
+    return topic_asked(request, part)->partitions[part->partition_index].partition_index;
+}
+
+/* One that is not there and was named before: as for any other, it is the request that is wrong, and one answer says so. */
+static void supersede_missing(struct broker *broker, struct request *request, struct base_map *missing, uint32_t index)
+{
+    struct part *part = &request->parts[index];
+    struct base_slice name = kafka_text_slice(topic_asked(request, part)->name);
+    int32_t partition = partition_asked(request, part);
+    uint64_t hash = base_hash_bytes(name.at, name.size_bytes, broker->session_seed + (uint32_t)partition);
+    for (uint32_t at = base_map_first(missing, hash); at != BASE_MAP_NONE; at = base_map_next(missing, hash, at)) {
+        uint32_t earlier = base_map_value(missing, at);
+        struct part *before = &request->parts[earlier];
+        bool is_it = partition_asked(request, before) == partition &&
+                     base_slice_equal(kafka_text_slice(topic_asked(request, before)->name), name);
+        if (!is_it) { continue; }
+        before->is_superseded = true;
+        before->error = KAFKA_ERROR_NONE;
+        part->error = KAFKA_ERROR_INVALID_REQUEST;
+        base_map_remove(missing, hash, earlier);
+        break;
+    }
+    enum base_rc rc = base_map_insert(missing, hash, index);
+    CHECK(rc == BASE_OK); /* it was made for all of them */
+}
+
 static void fill_parts(struct broker *broker, struct request *request, const struct kafka_list_offsets_request *list)
 {
+    struct base_map missing;
+    enum base_rc rc = base_map_create(&request->arena, request->part_count, &missing);
+    CHECK(rc == BASE_OK); /* its room was reserved */
     uint32_t at = 0;
     for (int32_t t = 0; t < list->topics_count; t++) {
         const struct kafka_list_offsets_request_list_offsets_topic *data = &list->topics[t];
@@ -32,6 +70,7 @@ static void fill_parts(struct broker *broker, struct request *request, const str
                                   .timestamp_ms = -1,
                                   .leader_epoch = -1,
                                   .error = request_partition_error(broker, request, topic, asked->partition_index)};
+            if (part->error != KAFKA_ERROR_NONE) { supersede_missing(broker, request, &missing, at - 1); }
             if (part->error == KAFKA_ERROR_NONE && !is_allowed(asked->timestamp, request->version)) {
                 part->error = KAFKA_ERROR_UNSUPPORTED_VERSION;
             }
@@ -57,6 +96,10 @@ void list_offsets_begin(struct broker *broker, struct request *request, struct p
     const struct kafka_list_offsets_request *list = request->decoded;
     uint32_t count = 0;
     for (int32_t t = 0; t < list->topics_count; t++) { count += (uint32_t)list->topics[t].partitions_count; }
+    if (!request_reserve(broker, request, count * sizeof(struct part) + base_map_bytes(count) + 64)) {
+        request_starve(broker, request, RETRY_DECODE);
+        return;
+    }
     if (!request_take_parts(broker, request, count)) { return; }
     fill_parts(broker, request, list);
     request_ask(broker, request, out);

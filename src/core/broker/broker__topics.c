@@ -206,11 +206,87 @@ static size_t control_bytes(const struct request *request)
     }
 }
 
+/* How long the client waits for topics to change; 1: the api does not say. */
+static int32_t timeout_of(const struct request *request)
+{
+    const struct kafka_create_topics_request *create = request->decoded;
+    const struct kafka_delete_topics_request *delete = request->decoded;
+    const struct kafka_create_partitions_request *grow = request->decoded;
+    switch (request->api_key) {
+    case KAFKA_API_CREATE_TOPICS: return create->timeout_ms;
+    case KAFKA_API_DELETE_TOPICS: return delete->timeout_ms;
+    case KAFKA_API_CREATE_PARTITIONS: return grow->timeout_ms;
+    default: return 1;
+    }
+}
+
+static const void *created_too_late(struct request *request)
+{
+    const struct kafka_create_topics_request *asked = request->decoded;
+    struct kafka_create_topics_response *answer = answer_take(request, sizeof *answer);
+    kafka_create_topics_response_init(answer);
+    answer->topics = kafka_create_topics_response_creatable_topic_result_take(&request->arena, asked->topics_count);
+    CHECK(answer->topics != NULL);
+    for (int32_t i = 0; i < asked->topics_count; i++) {
+        answer->topics[i].name = asked->topics[i].name;
+        answer->topics[i].error_code = KAFKA_ERROR_REQUEST_TIMED_OUT;
+        answer->topics[i].error_message = kafka_text_null();
+        answer->topics[i].configs_count = 0;
+        answer->topics_count += 1;
+    }
+    return answer;
+}
+
+static const void *deleted_too_late(struct request *request)
+{
+    const struct kafka_delete_topics_request *asked = request->decoded;
+    bool has_names = request->version < 6;
+    int32_t count = has_names ? asked->topic_names_count : asked->topics_count;
+    struct kafka_delete_topics_response *answer = answer_take(request, sizeof *answer);
+    kafka_delete_topics_response_init(answer);
+    answer->responses = kafka_delete_topics_response_deletable_topic_result_take(&request->arena, count);
+    CHECK(answer->responses != NULL);
+    for (int32_t i = 0; i < count; i++) {
+        answer->responses[i].name = has_names ? asked->topic_names[i] : asked->topics[i].name;
+        if (!has_names) { answer->responses[i].topic_id = asked->topics[i].topic_id; }
+        answer->responses[i].error_code = KAFKA_ERROR_REQUEST_TIMED_OUT;
+        answer->responses_count += 1;
+    }
+    return answer;
+}
+
+static const void *grown_too_late(struct request *request)
+{
+    const struct kafka_create_partitions_request *asked = request->decoded;
+    struct kafka_create_partitions_response *answer = answer_take(request, sizeof *answer);
+    kafka_create_partitions_response_init(answer);
+    answer->results =
+        kafka_create_partitions_response_create_partitions_topic_result_take(&request->arena, asked->topics_count);
+    CHECK(answer->results != NULL);
+    for (int32_t i = 0; i < asked->topics_count; i++) {
+        answer->results[i].name = asked->topics[i].name;
+        answer->results[i].error_code = KAFKA_ERROR_REQUEST_TIMED_OUT;
+        answer->results_count += 1;
+    }
+    return answer;
+}
+
+/* As in Kafka, nothing is decided for whom no time is left: control_bytes is room enough to say so. */
+static const void *answer_too_late(struct request *request)
+{
+    if (request->api_key == KAFKA_API_CREATE_TOPICS) { return created_too_late(request); }
+    return request->api_key == KAFKA_API_DELETE_TOPICS ? deleted_too_late(request) : grown_too_late(request);
+}
+
 static void begin_control(struct broker *broker, struct request *request, enum controller_kind kind,
                           struct port_out *out)
 {
     if (!request_reserve(broker, request, control_bytes(request))) {
         request_starve(broker, request, RETRY_DECODE);
+        return;
+    }
+    if (timeout_of(request) <= 0) {
+        request_answer(broker, request, answer_too_late(request), out);
         return;
     }
     struct control_loan *loan = base_arena_take_array(&request->arena, 1, sizeof *loan);

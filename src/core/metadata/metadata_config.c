@@ -40,37 +40,85 @@ static bool parse_integer(struct base_slice text, int64_t *number_out)
     return base_text_parse_i64(text, number_out) == BASE_OK;
 }
 
-/* A decimal number in millionths, saturating; what lies below a millionth is dropped. */
+static size_t digits_at(struct base_slice text, size_t at)
+{
+    size_t count = 0;
+    while (at + count < text.size_bytes && text.at[at + count] >= '0' && text.at[at + count] <= '9') { count += 1; }
+    return count;
+}
+
+#define POWER_MAX 100000
+
+/* Of "e-3": -3, saturating; what is no such thing is left to the caller, who finds that the text goes on. */
+static int32_t take_power(struct base_slice text, size_t *at)
+{
+    if (*at == text.size_bytes || (text.at[*at] != 'e' && text.at[*at] != 'E')) { return 0; }
+    size_t from = *at + 1;
+    bool is_signed = from < text.size_bytes && (text.at[from] == '-' || text.at[from] == '+');
+    bool is_negative = is_signed && text.at[from] == '-';
+    from += is_signed ? 1 : 0;
+    size_t count = digits_at(text, from);
+    if (count == 0) { return 0; }
+    int32_t power = 0;
+    for (size_t i = 0; i < count; i++) {
+        power = power > POWER_MAX ? power : power * 10 + (int32_t)(text.at[from + i] - '0');
+    }
+    *at = from + count;
+    return is_negative ? -power : power;
+}
+
+/* What is less than a millionth counts as one, so that what is beyond a limit stays beyond it. */
+static int64_t scaled(int64_t number, int64_t power)
+{
+    bool has_rest = false;
+    for (; power > 0 && number > 0 && number < INT64_MAX / 100; power--) { number *= 10; }
+    for (; power < 0 && number > 0; power++) {
+        has_rest = has_rest || number % 10 != 0;
+        number /= 10;
+    }
+    return number + (has_rest ? 1 : 0);
+}
+
+bool metadata__is_nan(struct base_slice text)
+{
+    if (text.size_bytes == 4 && (text.at[0] == '-' || text.at[0] == '+')) { text = base_slice_of(text.at + 1, 3); }
+    return base_slice_equal(text, base_slice_text("NaN"));
+}
+
+/* A number as Java reads a double, but for hexadecimal ones, in millionths, saturating. Neither less nor more than any limit is what
+ * is none: Java's NaN. */
 static bool parse_millionths(struct base_slice text, int64_t *number_out)
 {
-    bool is_negative = false;
-    size_t i = 0;
-    if (text.size_bytes > 0 && (text.at[0] == '-' || text.at[0] == '+')) {
-        is_negative = text.at[0] == '-';
-        i = 1;
+    if (metadata__is_nan(text)) {
+        *number_out = METADATA__MILLION;
+        return true;
     }
+    size_t at = text.size_bytes > 0 && (text.at[0] == '-' || text.at[0] == '+') ? 1 : 0;
+    bool is_negative = at > 0 && text.at[0] == '-';
+    bool is_infinite = base_slice_equal(base_slice_of(text.at + at, text.size_bytes - at), base_slice_text("Infinity"));
+    size_t whole = digits_at(text, at);
+    bool has_point = at + whole < text.size_bytes && text.at[at + whole] == '.';
+    size_t part = has_point ? digits_at(text, at + whole + 1) : 0;
     int64_t number = 0;
-    int64_t unit = METADATA__MILLION;
-    bool has_point = false;
-    bool has_digit = false;
-    for (; i < text.size_bytes; i++) {
-        uint8_t c = text.at[i];
-        if (c == '.' && !has_point) {
-            has_point = true;
-        } else if (c >= '0' && c <= '9') {
-            has_digit = true;
-            if (has_point) {
-                unit /= 10;
-                number += (c - '0') * unit;
-            } else if (number < INT64_MAX / METADATA__MILLION / 100) {
-                number = number * 10 + (int64_t)(c - '0') * METADATA__MILLION;
-            }
+    int64_t power = 0;
+    for (size_t i = 0; i < whole + part; i++) {
+        uint8_t c = text.at[at + i + (i < whole ? 0 : 1)];
+        bool is_kept = number < INT64_MAX / 100;
+        if (is_kept) { number = number * 10 + (int64_t)(c - '0'); }
+        if (is_kept) {
+            power -= i < whole ? 0 : 1;
         } else {
-            return false;
+            power += i < whole ? 1 : 0;
         }
     }
+    at += whole + part + (has_point ? 1 : 0);
+    power += take_power(text, &at);
+    bool has_suffix = at + 1 == text.size_bytes &&
+                      (text.at[at] == 'f' || text.at[at] == 'F' || text.at[at] == 'd' || text.at[at] == 'D');
+    if (!is_infinite && (whole + part == 0 || (at != text.size_bytes && !has_suffix))) { return false; }
+    number = is_infinite ? INT64_MAX : scaled(number, power + 6);
     *number_out = is_negative ? -number : number;
-    return has_digit;
+    return true;
 }
 
 /* ---- judging ------------------------------------------------------------------------------------------------------ */

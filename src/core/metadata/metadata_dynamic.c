@@ -112,9 +112,25 @@ static void show_list(struct base_slice list, struct base_text *text)
     }
 }
 
-/* As Java shows a double of some millionths. */
+/* As Java shows a double of some millionths; of one below a thousandth its first digit, and where the point belongs. */
 static void show_millionths(int64_t number, struct base_text *text)
 {
+    if (number > 0 && number < METADATA__MILLION / 1000) {
+        int64_t power = number >= 100 ? 4 : number >= 10 ? 5 : 6;
+        int64_t unit = number >= 100 ? 100 : number >= 10 ? 10 : 1;
+        base_text_add_i64(text, number / unit);
+        base_text_add(text, ".");
+        int64_t rest = number % unit;
+        if (unit == 100 && rest % 10 == 0) {
+            rest /= 10;
+        } else if (unit == 100 && rest < 10) {
+            base_text_add(text, "0");
+        }
+        base_text_add_i64(text, rest);
+        base_text_add(text, "E-");
+        base_text_add_i64(text, power);
+        return;
+    }
     uint64_t fraction = (uint64_t)(number % METADATA__MILLION);
     unsigned digits = 6;
     while (digits > 1 && fraction % 10 == 0) {
@@ -131,6 +147,10 @@ void metadata_show(enum metadata_id id, struct base_slice value, struct base_tex
     int64_t number;
     if (metadata_parse(id, value, &number, NULL) != BASE_OK) {
         base_text_add_slice(text, value);
+        return;
+    }
+    if (metadata_definition(id)->type == METADATA_DOUBLE && metadata__is_nan(metadata__trimmed(value))) {
+        base_text_add(text, "NaN");
         return;
     }
     switch (metadata_definition(id)->type) {
