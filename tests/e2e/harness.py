@@ -461,7 +461,7 @@ class HelperClient:
 
     def consume(self, topic, ends, where="beginning"):
         """By assignment, up to {partition: end offset}; where: beginning, offset:N, time:MS."""
-        rows = self.ask(["consume", topic, ",".join(f"{p}:{end}" for p, end in ends.items()), where])
+        rows = self.ask(["consume", topic, ",".join(f"{p}:{end}" for p, end in ends.items()), where], timeout_s=180 if AGAINST_KAFKA else 60)
         out = []
         for partition, offset, timestamp, key, value, headers in rows:
             pairs = [item.split(":") for item in headers.split(",") if item]
