@@ -813,3 +813,14 @@ def a_group_that_waits_for_a_member_goes(t, version):
 @case("DeleteGroups", 3)
 def a_version_of_delete_groups_that_nobody_has(t, version):
     t.raw("DeleteGroups", version, b"\0" * 20)
+
+
+@case("JoinGroup", 5, 9)
+def many_protocols_of_one_member(t, version):
+    for count in (64, 65):
+        body = asked_to_join(t.group(f"g{count}"))
+        body["Protocols"] = [{"Name": f"p{i}", "Metadata": b"m"} for i in range(count)]
+        answer = t.quietly("JoinGroup", version, **body)
+        if answer["ErrorCode"] == 79:
+            answer = t.quietly("JoinGroup", version, **{**body, "MemberId": answer["MemberId"]})
+        t.note(f"{count} protocols", (answer["ErrorCode"], answer["ProtocolName"]))

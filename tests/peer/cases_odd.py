@@ -520,7 +520,7 @@ def the_greatest_time_of_several_is_deleted(t, version):
 @case("ListOffsets", 7, 11)
 def the_greatest_time_is_the_brokers(t, version):
     t.create("a", 1, {"message.timestamp.type": "LogAppendTime"})
-    t.fill("a", packed([T0 + 1, T0 + 9, T0 + 2]), plainly([T0 + 1, T0 + 9]))
+    t.fill("a", packed([T0 + 1, T0 + 9, T0 + 2]))
     offsets(t, version, t.topic("a"), (0, -3))
 
 

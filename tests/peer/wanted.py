@@ -35,6 +35,7 @@ WANTED = [
      "one_topic_of_a_commit_twice"),
     ("OffsetDelete", "Topics*", "a topic that is named twice is answered twice here", "one_topic_of_a_delete_twice"),
     ("IncrementalAlterConfigs", "Responses*", AT_RUN_TIME, "configs_of_brokers_that_only_one_of_the_two_changes"),
+    ("65 protocols", "*", "no client has so many; each is looked for at every other member, in one step"),
     ("*", "*", "a length below -1, or a varint of more than 32 bits, can't be read here; Kafka takes it for none, or its low bits",
      "numbers_that_nobody_means"),
 ]
