@@ -463,7 +463,8 @@ static void sweep_flush(struct plog *plog, struct plog__log *log)
     if (at_ns <= plog->now_ns) {
         log->unflushed_since_ns = 0;
         log->unflushed_messages = 0;
-        plog__sync_want(plog, last);
+        /* One that retention left empty has no file; what stands before it was synced when it was full. */
+        if (last->synced_bytes < last->size_bytes) { plog__sync_want(plog, last); }
     } else {
         plog__flush_look(plog, log);
     }

@@ -240,11 +240,13 @@ static void lose_sync(struct plog *plog, struct plog__log *log, struct plog__seg
         return;
     }
     segment->is_sync_wanted = false;
-    if (segment->synced_bytes < segment->size_bytes) {
+    if (segment->synced_bytes < segment->size_bytes && !segment->is_doomed) {
         plog__segment_damage(log, segment, segment->synced_bytes, segment->size_bytes);
         segment->synced_bytes = segment->size_bytes;
     }
-    plog__log_fail(plog, log); /* what was written can't be made durable: nothing after it may be */
+    if (!segment->is_doomed) {
+        plog__log_fail(plog, log);
+    } /* what was written can't be made durable: nothing after it may be */
     if (plog->capture.state != PLOG__CAPTURE_IDLE) { plog__task_ready(plog, &plog->capture.task); }
 }
 

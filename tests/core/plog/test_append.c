@@ -540,6 +540,29 @@ static void a_page_cache_segment_that_is_full_is_synced(void **state)
     world_free(world);
 }
 
+static void a_flush_that_is_due_before_a_new_segment_has_its_file_fails_nothing(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    world->log_config.is_page_cache = true;
+    world->log_config.flush_ms = 1000000;
+    world->log_config.retention_ms = 1000;
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 10, .timestamp = world->wall_ms});
+    world_run(world);
+    for (int i = 0; i < 3; i++) { world_alarm(world, 300001); }
+    assert_int_equal(world_view(world, ref).offset_start, 1); /* retention took the segment that the flush was for */
+    world_fault(world, (struct fault){.kind = PORT_OPEN, .suffix = ".log", .times = 2, .rc = PORT_NO_HANDLES});
+    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 10, .timestamp = world->wall_ms});
+    world_run(world);
+    world_alarm(world, 300001);
+    assert_false(world_view(world, ref).is_failed);
+    uint64_t token = world_append(world, ref, (struct batch_ask){.value_bytes = 10, .timestamp = world->wall_ms});
+    world_run(world);
+    assert_int_equal(world_answer(world, token)->result, PLOG_OK);
+    world_free(world);
+}
+
 static void appends_of_a_deleted_log_end_as_gone(void **state)
 {
     (void)state;
@@ -668,6 +691,7 @@ int main(void)
         cmocka_unit_test(page_cache_logs_are_flushed_by_messages_and_by_time),
         cmocka_unit_test(what_makes_flush_messages_full_is_answered_when_the_disk_has_it),
         cmocka_unit_test(a_page_cache_segment_that_is_full_is_synced),
+        cmocka_unit_test(a_flush_that_is_due_before_a_new_segment_has_its_file_fails_nothing),
         cmocka_unit_test(appends_of_a_deleted_log_end_as_gone),
         cmocka_unit_test(a_checkpoint_does_not_wait_for_a_log_that_is_gone),
         cmocka_unit_test(an_old_leaders_append_is_refused),
