@@ -552,7 +552,7 @@ static void a_flush_that_is_due_before_a_new_segment_has_its_file_fails_nothing(
     world_run(world);
     for (int i = 0; i < 3; i++) { world_alarm(world, 300001); }
     assert_int_equal(world_view(world, ref).offset_start, 1); /* retention took the segment that the flush was for */
-    world_fault(world, (struct fault){.kind = PORT_OPEN, .suffix = ".log", .times = 2, .rc = PORT_NO_HANDLES});
+    world_fault(world, (struct fault){.kind = PORT_OPEN, .suffix = ".log", .times = 1, .rc = PORT_NO_HANDLES});
     (void)world_append(world, ref, (struct batch_ask){.value_bytes = 10, .timestamp = world->wall_ms});
     world_run(world);
     world_alarm(world, 300001);
