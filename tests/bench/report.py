@@ -80,7 +80,7 @@ def text(results, about):
 
 def markdown(results):
     """For docs/PERFORMANCE.md: a table a row."""
-    lines, row = [], None
+    lines, row, last = [], None, None
     for result in results:
         if result["row"] != row:
             row = result["row"]
@@ -99,6 +99,7 @@ def markdown(results):
         other = others[0] if others else ""
         goals = "; ".join(goal_text(result, goal) for goal in result["goals"])
         case = result["case"] + (f", {result['durability']}" if result["durability"] else "") + f" ({result['generator']}){others_text(result).rstrip()}"
+        case, last = ("" if case == last else case), case
         lines.append(f"| {case} | {result['figure']}, {result['unit']} | {arm(labels[0])} | {arm('kafka')} | {arm('ideal')} | "
                      f"{arm(other) + ' (' + other + ')' if other else ''} | {ratio('kafka')} | {ratio('ideal')} | {ratio(other)} | {goals} |")
     return "\n".join(lines) + "\n"

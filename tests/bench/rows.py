@@ -282,7 +282,8 @@ def start_time(broker, context, options, is_durable):
     """From exec to the first acknowledgement, of a data directory that a broker before has left: partitions are made in it first."""
     del is_durable
     kind, partitions = options["kind"], options["partitions"] if not context.is_tiny else min(50, options["partitions"])
-    if broker is None or options.setdefault("state", {}).get("partitions") != partitions:
+    del broker
+    if options.setdefault("state", {}).get("partitions") != partitions:
         place = tempfile.mkdtemp(prefix="start.", dir=options["directory"])
         own = brokers.Kafka(place, options["heap"]) if kind == "kafka" else brokers.Weir(place, settings={"weir.files.max": 8192})
         own.start()
