@@ -148,6 +148,7 @@ struct plog__segment {
     bool is_named;   /* ... and its name is durable */
     bool is_born;    /* PLOG_CHANGE_SEGMENT left */
     bool needs_cut;  /* after a restart: the file may be longer than what is known */
+    bool is_longer;  /* ... and is */
     bool is_cut_new; /* of a page-cache log: it was, and a power cut may bring that back yet */
     bool is_doomed;
     bool is_waiting; /* doomed so far: its entry was replayed, and where the segments before it end is not known yet */
@@ -355,6 +356,7 @@ struct plog__log {
 
     bool has_dir;
     bool is_dir_mine;      /* made, or found to be ours, in this life */
+    bool is_swept;         /* of segments that no entry named, in this life */
     bool is_dir_checking;  /* it was there already */
     bool is_dir_lost;      /* recovery found it gone, or another's */
     uint64_t dir_since_ns; /* waiting for another's to go; 0: not */
@@ -527,6 +529,7 @@ struct plog__capture {
 enum plog__reap_state {
     PLOG__REAP_IDLE = 0,
     PLOG__REAP_UNLINK,        /* files of a doomed segment */
+    PLOG__REAP_STRAYS,        /* what is listed of the log's directory: see stray_next */
     PLOG__REAP_SYNC_UNLINKED, /* ... durably, before it is forgotten: else a power cut brings them back for good */
     PLOG__REAP_OWNER,         /* whose the directory is by now */
     PLOG__REAP_RENAME,
@@ -662,6 +665,7 @@ struct plog {
     uint32_t cutting_count;    /* logs that are being truncated */
     uint64_t capture_count;    /* captures begun */
     uint64_t capture_whole;    /* the last that became the newest checkpoint */
+    bool is_recovered;         /* each log ends where its last entry says: a stop before that cuts nothing */
     bool is_checkpoint_wanted; /* it is among the outs */
     bool is_sweeping;
     uint32_t sweep_log;
@@ -843,8 +847,9 @@ void plog__delete_dir(const struct base_part id, struct base_slice name, struct 
 bool plog__small_begin(struct plog *plog, struct plog__log *log, enum plog__small_kind kind);
 
 /* ---- plog__segments.c ---- */
-struct plog__segment *plog__segment_last(const struct plog__log *log);  /* NULL: none */
-struct plog__segment *plog__segment_first(const struct plog__log *log); /* NULL: none */
+struct plog__segment *plog__segment_last(const struct plog__log *log);                 /* NULL: none */
+struct plog__segment *plog__segment_first(const struct plog__log *log);                /* NULL: none */
+struct plog__segment *plog__segment_doomed(const struct plog__log *log, int64_t base); /* NULL: none */
 struct plog__segment *plog__segment_next(const struct plog__log *log, const struct plog__segment *segment);
 struct plog__segment *plog__segment_before(const struct plog__log *log, const struct plog__segment *segment);
 struct plog__segment *plog__segment_of(const struct plog__log *log, int64_t offset); /* the last with base <= offset */

@@ -182,6 +182,77 @@ static void end_segment(struct plog *plog)
     if (!base_list_is_empty(&log->queue)) { plog__task_ready(plog, &log->writer); } /* it may wait for the name */
 }
 
+static void sync_unlinked(struct plog *plog, const struct plog__log *log, struct port_out *out)
+{
+    struct plog__reap *reap = &plog->reaper;
+    reap->state = PLOG__REAP_SYNC_UNLINKED;
+    ask(plog, out, PORT_SYNC_DIR)->path = base_slice_of(log->dir, log->dir_bytes);
+}
+
+/* A crash may leave a segment's file that no entry names, when the log went on otherwise afterwards: it goes with the segments
+ * about it, as the directory is listed once in a life. Where entries were lost, one of them may have named it. */
+static bool begin_strays(struct plog *plog, struct plog__log *log, struct port_out *out)
+{
+    struct plog__reap *reap = &plog->reaper;
+    bool is_sure = !plog->has_lost_entries && !log->is_suspect && !log->is_damaged && log->damaged_count == 0;
+    if (log->is_swept || !is_sure || plog__segment_first(log) == NULL) { return false; }
+    reap->block = base_pages_take(plog->pages, BASE_CONTROL, BASE_PAGE_BYTES);
+    if (reap->block == NULL) { return false; } /* the next segment that goes asks again */
+    log->is_swept = true;
+    reap->state = PLOG__REAP_STRAYS;
+    struct port_effect *effect = ask(plog, out, PORT_LIST);
+    effect->path = base_slice_of(log->dir, log->dir_bytes);
+    effect->buffer = reap->block;
+    effect->size_bytes = BASE_PAGE_BYTES;
+    return true;
+}
+
+/* Of a segment below the first one, and not of one that is on its way out. */
+static bool is_stray(const struct plog__log *log, struct base_slice name)
+{
+    static const char *const suffixes[] = {".log", ".index", ".timeindex"};
+    const size_t digits = 20;
+    if (name.size_bytes <= digits) { return false; }
+    int64_t base = 0;
+    for (size_t i = 0; i < digits; i++) {
+        if (name.at[i] < '0' || name.at[i] > '9' || base > PLOG__OFFSET_MAX / 10) { return false; }
+        base = base * 10 + (name.at[i] - '0');
+    }
+    bool is_of_segment = false;
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(suffixes); i++) {
+        bool is_it =
+            base_slice_equal(base_slice_of(name.at + digits, name.size_bytes - digits), base_slice_text(suffixes[i]));
+        is_of_segment = is_of_segment || is_it;
+    }
+    const struct plog__segment *first = plog__segment_first(log);
+    return is_of_segment && first != NULL && base < first->base && plog__segment_doomed(log, base) == NULL;
+}
+
+/* The listing is sorted: strays come first, and one page has them. */
+static void stray_next(struct plog *plog, struct port_out *out)
+{
+    struct plog__reap *reap = &plog->reaper;
+    struct plog__log *log = plog__log_at(plog, plog__segment_at(plog, reap->segment)->log);
+    while (!log->is_deleting && reap->list_at + PORT_ENTRY_HEAD_BYTES <= reap->list_bytes) {
+        const uint8_t *entry = reap->block + reap->list_at;
+        uint64_t name_bytes = base_get_u16(entry + 9);
+        if (name_bytes > reap->list_bytes - reap->list_at - PORT_ENTRY_HEAD_BYTES) { break; } /* not a listing */
+        reap->list_at += PORT_ENTRY_HEAD_BYTES + name_bytes;
+        struct base_slice name = base_slice_of(entry + PORT_ENTRY_HEAD_BYTES, (size_t)name_bytes);
+        if (!is_stray(log, name)) { continue; }
+        struct base_text text;
+        base_text_init(&text, reap->path, sizeof reap->path);
+        base_text_add_slice(&text, base_slice_of(log->dir, log->dir_bytes));
+        base_text_add(&text, "/");
+        base_text_add_slice(&text, name);
+        ask(plog, out, PORT_UNLINK)->path = path_of(&text);
+        return;
+    }
+    base_pages_give(plog->pages, reap->block);
+    reap->block = NULL;
+    sync_unlinked(plog, log, out);
+}
+
 static bool unlink_next(struct plog *plog, struct port_out *out)
 {
     struct plog__reap *reap = &plog->reaper;
@@ -192,8 +263,7 @@ static bool unlink_next(struct plog *plog, struct port_out *out)
         return true;
     }
     if (reap->which == PLOG__SEGMENT_FILES) {
-        reap->state = PLOG__REAP_SYNC_UNLINKED;
-        ask(plog, out, PORT_SYNC_DIR)->path = base_slice_of(log->dir, log->dir_bytes);
+        if (!begin_strays(plog, log, out)) { sync_unlinked(plog, log, out); }
         return false;
     }
     struct base_text text;
@@ -296,6 +366,7 @@ static bool reap_step(struct plog *plog, struct port_out *out)
     switch (reap->state) {
     case PLOG__REAP_IDLE: return begin_log(plog, out) || begin_segment(plog, out);
     case PLOG__REAP_UNLINK: return unlink_next(plog, out);
+    case PLOG__REAP_STRAYS: stray_next(plog, out); return false;
     case PLOG__REAP_SYNC_UNLINKED: return false; /* never looked at: its completion ends it */
     case PLOG__REAP_OWNER: return owner_next(plog, plog__log_at(plog, reap->log), out);
     case PLOG__REAP_EMPTY: return empty_next(plog, plog__log_at(plog, reap->log), out);
@@ -380,6 +451,11 @@ void plog__reap_done(struct plog *plog, const struct port_event *event, struct p
     } else if (reap->state == PLOG__REAP_SYNC_UNLINKED) {
         if (event->done.rc == PORT_IO) { plog__disk_fail(plog); }
         end_segment(plog);
+    } else if (reap->state == PLOG__REAP_STRAYS) {
+        if (event->done.effect == PORT_LIST) {
+            reap->list_bytes = event->done.rc == PORT_OK ? base_min_u64(event->done.count, BASE_PAGE_BYTES) : 0;
+            reap->list_at = 0;
+        }
     } else if (reap->state != PLOG__REAP_UNLINK) { /* a segment's file that can't be unlinked is left alone */
         log_done(plog, plog__log_at(plog, reap->log), event);
     }

@@ -122,6 +122,7 @@ void plog__replay_land(struct plog *plog, struct plog__log *log, struct plog__se
     segment->size_bytes = end_bytes;
     segment->end = offset_end;
     segment->needs_cut = true;
+    segment->is_longer = log->writer.file != 0 && plog__file_of(plog, &log->writer)->size_at_open > end_bytes;
     plog__end_move(log, offset_end);
     if (!log->config.is_mark_told) {
         log->mark_offset = offset_end;
@@ -692,6 +693,7 @@ void plog__recovery_check(struct plog *plog)
     plog->is_recovery_ending = false;
     if (plog->life != PLOG__RECOVERING) { return; } /* a stop came before it */
     plog->life = PLOG__SERVING;
+    plog->is_recovered = true;
     plog__note(plog, (struct plog__note){.kind = PLOG_OUT_RECOVERED});
     plog__task_ready(plog, &plog->reaper.task);
 }

@@ -69,7 +69,7 @@ static struct plog__segment *doomed_next(const struct plog__log *log, const stru
 }
 
 /* One file of a name: there is one at most. */
-static struct plog__segment *doomed_of(const struct plog__log *log, int64_t base)
+struct plog__segment *plog__segment_doomed(const struct plog__log *log, int64_t base)
 {
     struct plog__segment *segment = segment_on(base_list_first(&log->doomed));
     while (segment != NULL && segment->base != base) { segment = doomed_next(log, segment); }
@@ -79,7 +79,7 @@ static struct plog__segment *doomed_of(const struct plog__log *log, int64_t base
 struct plog__segment *plog__segment_revive(struct plog *plog, struct plog__log *log, int64_t base)
 {
     CHECK(plog->life == PLOG__RECOVERING);
-    struct plog__segment *segment = doomed_of(log, base);
+    struct plog__segment *segment = plog__segment_doomed(log, base);
     if (segment == NULL) { return NULL; }
     CHECK(segment->pins == 0 && !segment->is_sync_in_flight);
     base_list_remove(&log->doomed, &segment->link);
@@ -124,7 +124,7 @@ bool plog__segment_wait(struct plog *plog, struct plog__log *log, int64_t base)
 {
     CHECK(plog->life == PLOG__RECOVERING);
     plog__waits_end(plog, log, base, INT64_MAX); /* a start before this one ended the log here: they were lost then */
-    struct plog__segment *segment = doomed_of(log, base);
+    struct plog__segment *segment = plog__segment_doomed(log, base);
     if (segment == NULL) {
         uint32_t slot = base_pool_take(&plog->segments);
         if (slot == BASE_POOL_NONE) { return false; }

@@ -688,11 +688,16 @@ void plog__writer_done(struct plog *plog, struct plog__log *log, const struct po
     plog__writer_advance(plog, log, out);
 }
 
-/* At a clean stop the index tails are written too, so that Kafka's tools see all of them. True: there is something to do. */
+/* At a clean stop the index tails are written too, and what a crash left behind the last batch is cut, so that Kafka's tools see all
+ * of the log and nothing else. True: there is something to do. */
 bool plog__writer_finish(struct plog *plog, struct plog__log *log)
 {
     struct plog__segment *last = plog__segment_last(log);
     if (log->is_failed || log->is_deleting || last == NULL || !last->is_created) { return false; }
+    bool is_longer = plog->is_recovered && last->is_longer && last->needs_cut;
+    last->is_longer = false;
+    if (is_longer) { cut_before_seal(plog, log, last); }
+    if (log->needs_undo) { return true; }
     if (log->tail.index_count > 0 || log->tail.time_count > 0) {
         begin_flush(plog, log, last, false);
     } else if (!log->is_epochs_dirty || !log->has_dir || !plog__small_begin(plog, log, PLOG__SMALL_EPOCHS)) {

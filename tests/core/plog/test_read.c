@@ -665,6 +665,32 @@ static void a_segment_that_went_does_not_come_back_with_a_power_cut(void **state
     world_free(world);
 }
 
+/* A crash left its file before an entry named it, and the log went on otherwise. */
+static void a_segment_that_no_entry_names_goes_with_those_about_it(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    world->log_config.segment_bytes = 400; /* two batches */
+    world->log_config.retention_bytes = 1;
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    for (int i = 0; i < 5; i++) {
+        (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100, .timestamp = world->wall_ms});
+        world_run(world);
+    }
+    static const char *const strays[] = {"topic-0/00000000000000000001.log", "topic-0/00000000000000000001.index"};
+    static const char *const others[] = {"topic-0/00000000000000000005.log", "topic-0/00000000000000000001.txt",
+                                         "topic-0/1.log"};
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(strays); i++) { world_put(world, strays[i], "what a crash left"); }
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(others); i++) { world_put(world, others[i], "not of a segment that went"); }
+    world_alarm(world, 300001);
+    world_alarm(world, 300001);
+    assert_int_equal(world_view(world, ref).offset_start, 4);
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(strays); i++) { assert_int_equal(world_node(world, strays[i]), -1); }
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(others); i++) { assert_int_not_equal(world_node(world, others[i]), -1); }
+    assert_int_equal(world_view(world, ref).offset_end, 5);
+    world_free(world);
+}
+
 static void a_read_that_the_disk_refuses_once_says_so_and_damages_nothing(void **state)
 {
     (void)state;
@@ -856,6 +882,7 @@ int main(void)
         cmocka_unit_test(an_index_write_of_a_segment_that_retention_takes_ends_well),
         cmocka_unit_test(a_last_segment_that_retention_took_is_no_damage_after_a_restart),
         cmocka_unit_test(a_segment_that_went_does_not_come_back_with_a_power_cut),
+        cmocka_unit_test(a_segment_that_no_entry_names_goes_with_those_about_it),
         cmocka_unit_test(a_read_that_the_disk_refuses_once_says_so_and_damages_nothing),
         cmocka_unit_test(a_log_of_many_segments_is_retained_in_portions),
         cmocka_unit_test(a_record_from_the_future_does_not_defeat_retention),

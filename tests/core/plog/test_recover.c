@@ -818,6 +818,54 @@ static void what_the_disk_refuses_at_recovery_is_asked_for_again(void **state)
     }
 }
 
+/* Three batches, and a fourth that no entry names. */
+static struct world *given_bytes_behind_the_end(bool is_large)
+{
+    struct world *world = given_world();
+    uint32_t value_bytes = is_large ? world->config.inline_bytes_max + 100 : 100;
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    for (int n = 0; n < 4; n++) {
+        world->is_journal_held = n == 3;
+        (void)world_append(world, ref, (struct batch_ask){.value_bytes = value_bytes});
+        world_run(world);
+    }
+    world->is_journal_held = false;
+    world_crash(world, CRASH_PROCESS);
+    return world;
+}
+
+static void a_clean_stop_cuts_what_a_crash_left_behind_the_end(void **state)
+{
+    (void)state;
+    struct world *world = given_bytes_behind_the_end(false);
+    world_start(world);
+    struct plog_view view = world_view(world, plog_find(world->plog, world_part(0)));
+    const char *path = "topic-0/00000000000000000000.log";
+    assert_true(world->nodes[world_node(world, path)].size > view.size_bytes);
+    world_stop(world);
+    assert_int_equal(world->nodes[world_node(world, path)].size, view.size_bytes);
+    world_free(world);
+}
+
+static void a_stop_before_all_was_replayed_cuts_nothing(void **state)
+{
+    (void)state;
+    struct world *world = given_bytes_behind_the_end(true); /* not in the journal */
+    size_t entry_count = world->entry_count;
+    world->entry_count = world->entries_begin + 2; /* the first batch, perhaps the second */
+    world->is_recovery_open = true;
+    world_start(world);
+    plog_stop(world->plog, &world->out);
+    world_settle(world);
+    world_run(world);
+    assert_true(world->is_stopped);
+    world->entry_count = entry_count;
+    world->is_recovery_open = false;
+    world_restart(world, CRASH_PROCESS);
+    assert_int_equal(world_read_all(world, plog_find(world->plog, world_part(0))), 3);
+    world_free(world);
+}
+
 static void a_run_whose_place_goes_on_failing_is_damage(void **state)
 {
     (void)state;
@@ -1109,6 +1157,8 @@ int main(void)
         cmocka_unit_test(garbage_in_the_tail_of_an_index_is_not_seen),
         cmocka_unit_test(a_deleted_log_stays_deleted_and_its_name_is_free),
         cmocka_unit_test(what_the_disk_refuses_at_recovery_is_asked_for_again),
+        cmocka_unit_test(a_clean_stop_cuts_what_a_crash_left_behind_the_end),
+        cmocka_unit_test(a_stop_before_all_was_replayed_cuts_nothing),
         cmocka_unit_test(a_run_whose_place_goes_on_failing_is_damage),
         cmocka_unit_test(anothers_directory_is_waited_for_until_it_is_renamed),
         cmocka_unit_test(a_directory_that_nobody_takes_away_is_put_aside),
