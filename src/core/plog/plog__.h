@@ -356,7 +356,6 @@ struct plog__log {
 
     bool has_dir;
     bool is_dir_mine;      /* made, or found to be ours, in this life */
-    bool is_swept;         /* of segments that no entry named, in this life */
     bool is_dir_checking;  /* it was there already */
     bool is_dir_lost;      /* recovery found it gone, or another's */
     uint64_t dir_since_ns; /* waiting for another's to go; 0: not */
@@ -870,6 +869,7 @@ static inline bool plog__segment_is_damaged(const struct plog__segment *segment)
 {
     return segment->damage_to > segment->damage_from;
 }
+void plog__segment_unpin(struct plog *plog, struct plog__segment *segment); /* the reaper may have waited for it */
 void plog__segment_damage(struct plog__log *log, struct plog__segment *segment, uint64_t from, uint64_t to);
 /* Everything before `offset` is accounted for and durable; by recovery, and where offsets were skipped. */
 void plog__end_move(struct plog__log *log, int64_t offset);

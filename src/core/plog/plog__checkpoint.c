@@ -12,9 +12,7 @@ static void forget_segment(struct plog *plog)
 {
     struct plog__capture *capture = &plog->capture;
     if (capture->segment == PLOG__NONE) { return; }
-    struct plog__segment *segment = plog__segment_at(plog, capture->segment);
-    CHECK(segment->pins > 0);
-    segment->pins -= 1;
+    plog__segment_unpin(plog, plog__segment_at(plog, capture->segment));
     capture->segment = PLOG__NONE;
 }
 

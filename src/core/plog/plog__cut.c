@@ -90,12 +90,7 @@ static void look_at(struct plog *plog, struct plog__segment *segment) /* NULL: a
 {
     struct plog__cutter *cutter = &plog->cutter;
     plog__file_release(plog, &cutter->task);
-    if (cutter->segment != PLOG__NONE) {
-        struct plog__segment *old = plog__segment_at(plog, cutter->segment);
-        CHECK(old->pins > 0);
-        old->pins -= 1;
-        if (old->is_doomed) { plog__task_ready(plog, &plog->reaper.task); }
-    }
+    if (cutter->segment != PLOG__NONE) { plog__segment_unpin(plog, plog__segment_at(plog, cutter->segment)); }
     cutter->segment = segment == NULL ? PLOG__NONE : plog__segment_slot(plog, segment);
     if (segment != NULL) { segment->pins += 1; }
     cutter->chunk_bytes = 0;

@@ -47,15 +47,13 @@ static void unpin_segment(struct plog *plog, struct plog__read *read)
 {
     if (read->segment == PLOG__NONE) { return; }
     struct plog__segment *segment = plog__segment_at(plog, read->segment);
-    CHECK(segment->pins > 0);
-    segment->pins -= 1;
     if (read->is_above) {
         CHECK(segment->leases_above > 0);
         segment->leases_above -= 1;
         read->is_above = false;
         if (segment->leases_above == 0) { plog__task_ready(plog, &plog__log_at(plog, segment->log)->writer); }
     }
-    if (segment->is_doomed) { plog__task_ready(plog, &plog->reaper.task); }
+    plog__segment_unpin(plog, segment);
     read->segment = PLOG__NONE;
 }
 

@@ -190,15 +190,14 @@ static void sync_unlinked(struct plog *plog, const struct plog__log *log, struct
 }
 
 /* A crash may leave a segment's file that no entry names, when the log went on otherwise afterwards: it goes with the segments
- * about it, as the directory is listed once in a life. Where entries were lost, one of them may have named it. */
+ * about it, as the directory is listed then. Where entries were lost, one of them may have named it. */
 static bool begin_strays(struct plog *plog, struct plog__log *log, struct port_out *out)
 {
     struct plog__reap *reap = &plog->reaper;
     bool is_sure = !plog->has_lost_entries && !log->is_suspect && !log->is_damaged && log->damaged_count == 0;
-    if (log->is_swept || !is_sure || plog__segment_first(log) == NULL) { return false; }
+    if (!is_sure || plog__segment_first(log) == NULL) { return false; }
     reap->block = base_pages_take(plog->pages, BASE_CONTROL, BASE_PAGE_BYTES);
-    if (reap->block == NULL) { return false; } /* the next segment that goes asks again */
-    log->is_swept = true;
+    if (reap->block == NULL) { return false; } /* the next segment that goes will do */
     reap->state = PLOG__REAP_STRAYS;
     struct port_effect *effect = ask(plog, out, PORT_LIST);
     effect->path = base_slice_of(log->dir, log->dir_bytes);

@@ -195,6 +195,13 @@ void plog__segment_doom(struct plog *plog, struct plog__log *log, struct plog__s
     plog->reap_at_ns = base_min_u64(plog->reap_at_ns, segment->dead_at_ns);
 }
 
+void plog__segment_unpin(struct plog *plog, struct plog__segment *segment)
+{
+    CHECK(segment->pins > 0);
+    segment->pins -= 1;
+    if (segment->is_doomed) { plog__task_ready(plog, &plog->reaper.task); }
+}
+
 void plog__segment_damage(struct plog__log *log, struct plog__segment *segment, uint64_t from, uint64_t to)
 {
     CHECK(from < to);
@@ -299,9 +306,8 @@ void plog__sync_done(struct plog *plog, struct plog__segment *segment, const str
                      struct port_out *out)
 {
     CHECK(segment->is_sync_in_flight);
-    CHECK(segment->pins > 0);
     segment->is_sync_in_flight = false;
-    segment->pins -= 1;
+    plog__segment_unpin(plog, segment);
     plog__file_release(plog, &segment->sync);
     if (event->done.rc != PORT_OK) {
         plog__disk_fail(plog);

@@ -108,8 +108,7 @@ static void end_flush(struct plog *plog, struct plog__log *log, struct plog__seg
     log->tail.time_count = 0;
     log->flush = PLOG__FLUSH_NONE;
     log->flush_done = 0;
-    CHECK(segment->pins > 0);
-    segment->pins -= 1;
+    plog__segment_unpin(plog, segment);
     if (log->is_flush_seal && log->is_epochs_dirty && log->has_dir) {
         (void)plog__small_begin(plog, log, PLOG__SMALL_EPOCHS);
     }
@@ -300,11 +299,9 @@ static void end_undo(struct plog *plog, struct plog__log *log, enum port_rc rc)
     struct plog__segment *segment = plog__segment_at(plog, log->undo_segment);
     log->needs_undo = false;
     log->is_undo_cut = false;
-    CHECK(segment->pins > 0);
-    segment->pins -= 1;
     segment->needs_cut = rc != PORT_OK;
     segment->has_reserve = false;
-    if (segment->is_doomed) { plog__task_ready(plog, &plog->reaper.task); }
+    plog__segment_unpin(plog, segment);
 }
 
 static enum go undo_step(struct plog *plog, struct plog__log *log, struct port_out *out)
