@@ -107,8 +107,8 @@ static void folder_of(const struct stream_log *log, char folder_out[320])
     (void)snprintf(folder_out, 320, "%s-%" PRId32 "/", log->name, log->id.index); /* a name has 255 at most */
 }
 
-/* Of batches from `offset` on, that are in the log. */
-static uint64_t bytes_from(const struct check_stream *stream, const struct stream_log *log, int64_t offset)
+/* Of batches from `offset` on, that end by `end`. */
+static uint64_t bytes_from(const struct check_stream *stream, const struct stream_log *log, int64_t offset, int64_t end)
 {
     char folder[320];
     folder_of(log, folder);
@@ -117,7 +117,7 @@ static uint64_t bytes_from(const struct check_stream *stream, const struct strea
         const struct stream_path *path = &stream->paths[i];
         for (uint32_t b = 0; is_of(path, folder) && b < path->batch_count; b++) {
             const struct stream_batch *batch = &path->batches[b];
-            if (batch->offset >= offset && batch->offset_end <= log->offset_end) { bytes += batch->size_bytes; }
+            if (batch->offset >= offset && batch->offset_end <= end) { bytes += batch->size_bytes; }
         }
     }
     return bytes;
@@ -157,6 +157,8 @@ void stream__keep_started(struct check_stream *stream, const struct stream_log *
     static const struct stream_rule keeps_all = {.bytes = -1, .age_ms = -1};
     const struct stream_rule *rule = rule_of(stream, log);
     if (rule == NULL) { rule = &keeps_all; }
+    /* What was written and not synced counted when it was decided; the power may have taken it since. */
+    int64_t end = log->is_page_cache ? INT64_MAX : log->offset_end;
     char folder[320];
     folder_of(log, folder);
     for (uint32_t i = 0; i < stream->path_count; i++) {
@@ -167,12 +169,12 @@ void stream__keep_started(struct check_stream *stream, const struct stream_log *
             continue;
         }
         bool is_whole = shelf.offset_end <= to;
-        bool is_too_much = rule->bytes >= 0 && bytes_from(stream, log, shelf.offset_end) >= (uint64_t)rule->bytes;
+        bool is_too_much = rule->bytes >= 0 && bytes_from(stream, log, shelf.offset_end, end) >= (uint64_t)rule->bytes;
         if (is_whole && (is_too_much || may_be_old(stream, rule, shelf.newest_ms))) { continue; }
         check_breach(stream->report, "I1",
                      "%s-%" PRId32 " begins at %" PRId64 " now, and nothing lets it take the segment of %" PRId64
                      " to %" PRId64 ": %" PRIu64 " bytes are left, its newest record is %" PRId64 " ms old",
-                     log->name, log->id.index, to, shelf.offset, shelf.offset_end, bytes_from(stream, log, to),
+                     log->name, log->id.index, to, shelf.offset, shelf.offset_end, bytes_from(stream, log, to, end),
                      stream->wall_max_ms - shelf.newest_ms);
         return;
     }
@@ -195,7 +197,7 @@ void check_stream_kept(struct check_stream *stream, bool is_time_right)
             }
         }
         if (first.offset == INT64_MAX) { continue; }
-        uint64_t left_bytes = bytes_from(stream, log, first.offset_end);
+        uint64_t left_bytes = bytes_from(stream, log, first.offset_end, log->offset_end);
         bool is_too_much = rule->bytes >= 0 && left_bytes >= (uint64_t)rule->bytes;
         bool is_old = rule->age_ms >= 0 && is_time_right && stream->wall_ms - first.newest_ms > rule->age_ms + SWEEP_MS;
         if (!is_too_much && !is_old) { continue; }

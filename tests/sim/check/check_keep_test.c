@@ -102,6 +102,30 @@ static void a_segment_that_goes_when_too_little_comes_after_it_is_I1(void **stat
     expect_only(f, "I1");
 }
 
+static void see_again_after_a_power_cut(struct fixture *f, bool is_page_cache)
+{
+    struct check_log log = {
+        .id = part, .topic = base_slice_text("t"), .offset_end = 6, .watermark = 0, .is_page_cache = is_page_cache};
+    check_stream_log(f->stream, &log, true);
+    check_stream_crash(f->stream, CHECK_POWER);
+    log.offset_start = 2;
+    log.offset_end = 4;
+    check_stream_log(f->stream, &log, true);
+}
+
+static void what_the_power_took_of_a_page_cache_log_came_after_a_segment_that_went(void **state)
+{
+    (void)state;
+    for (int is_page_cache = 0; is_page_cache < 2; is_page_cache++) {
+        struct fixture *f = given(4 * BATCH_BYTES, -1);
+        for (int64_t base = 0; base < 6; base += 2) { write_segment(f, base, 2); }
+        see_again_after_a_power_cut(f, is_page_cache == 1);
+        bool is_told = check_has(&f->report, "I1");
+        assert_int_equal(is_told, is_page_cache == 0);
+        check_stream_destroy(f->stream);
+    }
+}
+
 static void a_start_inside_of_a_segment_is_I1(void **state)
 {
     (void)state;
@@ -205,6 +229,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_segment_may_go_when_enough_comes_after_it),
         cmocka_unit_test(a_segment_that_goes_when_too_little_comes_after_it_is_I1),
+        cmocka_unit_test(what_the_power_took_of_a_page_cache_log_came_after_a_segment_that_went),
         cmocka_unit_test(a_start_inside_of_a_segment_is_I1),
         cmocka_unit_test(a_segment_may_go_when_its_newest_record_is_old),
         cmocka_unit_test(a_segment_that_goes_when_only_its_first_record_is_old_is_I1),
