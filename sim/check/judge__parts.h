@@ -19,6 +19,8 @@ struct judge {
     const struct history_op **ends;
     uint32_t final_count, read_count, produced_count, delete_count, end_count;
     int64_t aged_ms; /* a record of before this may be too old, by any clock of the run; INT64_MIN: none */
+    bool
+        has_lossy; /* a page-cache topic is among the topics: few histories of real brokers have one, and some are long */
 };
 
 int judge__compare_place(const struct history_op *a, const struct history_op *b); /* topic, partition, offset */

@@ -15,6 +15,7 @@ void judge__age(struct judge *judge)
     for (uint32_t i = 0; i < judge->history->op_count; i++) {
         const struct history_op *op = &judge->history->ops[i];
         if (op->kind == HISTORY_NOTE && strcmp(op->topic, "age") == 0) { age = op; }
+        judge->has_lossy = judge->has_lossy || (op->kind == HISTORY_CREATE && (op->at & HISTORY_LOSSY) != 0);
         end_ns = base_max_u64(end_ns, base_max_u64(op->invoke_ns, op->end_ns));
     }
     if (age == NULL) { return; }
@@ -36,7 +37,7 @@ static bool is_trimmed(const struct judge *judge, const char *topic)
 
 bool judge__is_lossy(const struct judge *judge, const char *topic)
 {
-    for (uint32_t i = 0; i < judge->history->op_count; i++) {
+    for (uint32_t i = 0; judge->has_lossy && i < judge->history->op_count; i++) {
         const struct history_op *op = &judge->history->ops[i];
         if (op->kind == HISTORY_CREATE && (op->at & HISTORY_LOSSY) != 0 && strcmp(op->topic, topic) == 0) {
             return true;
