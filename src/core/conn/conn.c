@@ -461,16 +461,21 @@ static bool tell_listening(struct conns *conns, struct conn_out *item_out)
     return false;
 }
 
+static struct conn_out item_of(const struct conns *conns, const struct conn__conn *conn, enum conn_out_kind kind)
+{
+    return (struct conn_out){.kind = kind,
+                             .conn = conn__id(conns, conn),
+                             .conn_index = conn__index(conns, conn),
+                             .listener = conn->listener,
+                             .address = conn->peer};
+}
+
 static bool tell_opened(struct conns *conns, struct conn_out *item_out)
 {
     struct base_link *link = base_list_pop_front(&conns->fresh);
     if (link == NULL) { return false; }
     const struct conn__conn *conn = BASE_ITEM(link, struct conn__conn, fresh);
-    *item_out = (struct conn_out){.kind = CONN_OUT_OPENED,
-                                  .conn = conn__id(conns, conn),
-                                  .conn_index = conn__index(conns, conn),
-                                  .listener = conn->listener,
-                                  .address = conn->peer};
+    *item_out = item_of(conns, conn, CONN_OUT_OPENED);
     return true;
 }
 
@@ -479,11 +484,7 @@ static bool tell_ended(struct conns *conns, struct conn_out *item_out)
     struct base_link *link = base_list_pop_front(&conns->ended);
     if (link == NULL) { return false; }
     const struct conn__conn *conn = BASE_ITEM(link, struct conn__conn, ended);
-    *item_out = (struct conn_out){.kind = CONN_OUT_ENDED,
-                                  .conn = conn__id(conns, conn),
-                                  .conn_index = conn__index(conns, conn),
-                                  .listener = conn->listener,
-                                  .address = conn->peer};
+    *item_out = item_of(conns, conn, CONN_OUT_ENDED);
     return true;
 }
 
@@ -492,11 +493,7 @@ static bool tell_gone(struct conns *conns, struct port_out *out, struct conn_out
     struct base_link *link = base_list_pop_front(&conns->gone);
     if (link == NULL) { return false; }
     struct conn__conn *conn = BASE_ITEM(link, struct conn__conn, line);
-    *item_out = (struct conn_out){.kind = CONN_OUT_GONE,
-                                  .conn = conn__id(conns, conn),
-                                  .conn_index = conn__index(conns, conn),
-                                  .listener = conn->listener,
-                                  .address = conn->peer};
+    *item_out = item_of(conns, conn, CONN_OUT_GONE);
     conn->is_told_gone = true;
     free_if_over(conns, conn, out);
     return true;

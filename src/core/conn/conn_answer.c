@@ -83,16 +83,14 @@ static struct conn__request *pop_first(struct conns *conns, struct conn__conn *c
     return request;
 }
 
-bool conn__has_ready(const struct conns *conns, const struct conn__conn *conn)
-{
-    if (conn->first == 0) { return false; }
-    const struct conn__request *first = conn__request_at(conns, conn->first - 1);
-    return first->state == CONN__READY && !first->is_end;
-}
-
 static bool is_first_ready(const struct conns *conns, const struct conn__conn *conn)
 {
     return conn->first != 0 && conn__request_at(conns, conn->first - 1)->state == CONN__READY;
+}
+
+bool conn__has_ready(const struct conns *conns, const struct conn__conn *conn)
+{
+    return is_first_ready(conns, conn) && !conn__request_at(conns, conn->first - 1)->is_end;
 }
 
 /* After an answer was given or has left: empty answers at the front are over, the connection is on the list of those with
@@ -147,7 +145,7 @@ enum base_rc conn_answer(struct conns *conns, struct conn_request id, const stru
     return BASE_OK;
 }
 
-void conn_answer_none(struct conns *conns, struct conn_request id, struct port_out *out)
+static void answer_without_bytes(struct conns *conns, struct conn_request id, bool is_end, struct port_out *out)
 {
     struct conn__request *request = find(conns, id);
     if (request->state == CONN__ORPHAN) {
@@ -156,24 +154,21 @@ void conn_answer_none(struct conns *conns, struct conn_request id, struct port_o
     }
     CHECK(request->state == CONN__WAITING);
     request->is_none = true;
-    request->state = CONN__READY;
-    settle(conns, conn__at(conns, request->conn), out);
-}
-
-void conn_answer_end(struct conns *conns, struct conn_request id, struct port_out *out)
-{
-    struct conn__request *request = find(conns, id);
-    if (request->state == CONN__ORPHAN) {
-        finish(conns, request);
-        return;
-    }
-    CHECK(request->state == CONN__WAITING);
-    request->is_none = true;
-    request->is_end = true;
+    request->is_end = is_end;
     request->state = CONN__READY;
     struct conn__conn *conn = conn__at(conns, request->conn);
-    conn__drain(conns, conn, out); /* it is in flight: this does not close */
+    if (is_end) { conn__drain(conns, conn, out); } /* it is in flight: this does not close */
     settle(conns, conn, out);
+}
+
+void conn_answer_none(struct conns *conns, struct conn_request request, struct port_out *out)
+{
+    answer_without_bytes(conns, request, false, out);
+}
+
+void conn_answer_end(struct conns *conns, struct conn_request request, struct port_out *out)
+{
+    answer_without_bytes(conns, request, true, out);
 }
 
 void conn__orphan_requests(struct conns *conns, struct conn__conn *conn)

@@ -116,17 +116,14 @@ static bool goes_on(struct conns *conns, struct conn__conn *conn, const struct p
             conn__end(conns, conn, NULL, out);
             return false;
         }
-        conn__leave_block(conns, conn); /* as in Kafka, who sends no more may still be waiting for answers */
-        conn__unqueue(conns, &conn->admitted_bytes);
-        conn->has_ended = true;
-        conn->is_ending = true;
+        conn->has_ended = true; /* as in Kafka, who sends no more may still be waiting for answers */
         base_list_push_back(&conns->ended, &conn->ended);
+        conn__drain(conns, conn, out);
         return false;
     }
     if (conn->is_ending) {
         conn->side = CONN__SIDE_DONE;
-        conn__leave_block(conns, conn);
-        conn__unqueue(conns, &conn->admitted_bytes);
+        conn__drain(conns, conn, out); /* the rest of it, now that the host has nothing of it */
         return false;
     }
     conn__touch(conns, conn, event->now_ns);
