@@ -245,10 +245,11 @@ static void a_lied_length_closes_the_connection_with_one_line(void **state)
     fake_end(fake);
 }
 
+static const uint32_t orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+
 static void answers_leave_in_the_order_of_requests_however_they_are_given(void **state)
 {
     (void)state;
-    static const uint32_t orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
     for (size_t i = 0; i < 6; i++) {
         for (int is_turn_between = 0; is_turn_between < 2; is_turn_between++) {
             struct fake *fake = given_usual();
@@ -767,7 +768,6 @@ static void closing_kills_what_was_not_sent(void **state)
 static void an_end_at_its_turn_follows_what_is_before_it_and_kills_what_is_behind(void **state)
 {
     (void)state;
-    static const uint32_t orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
     for (size_t i = 0; i < 6; i++) {
         for (int is_turn_between = 0; is_turn_between < 2; is_turn_between++) {
             struct fake *fake = given_usual();
