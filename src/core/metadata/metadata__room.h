@@ -9,8 +9,8 @@
 
 #include "metadata/metadata.h"
 
-bool metadata__is_nan(struct base_slice text); /* what Java reads as no number */
 #define METADATA__MILLION 1000000              /* a double is a number of millionths */
+bool metadata__is_nan(struct base_slice text); /* what Java reads as no number */
 
 struct metadata__override {
     uint32_t next; /* of the same list, by (resource_name, name): index + 1 */

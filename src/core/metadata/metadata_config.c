@@ -103,12 +103,11 @@ static bool parse_millionths(struct base_slice text, int64_t *number_out)
     int64_t power = 0;
     for (size_t i = 0; i < whole + part; i++) {
         uint8_t c = text.at[at + i + (i < whole ? 0 : 1)];
-        bool is_kept = number < INT64_MAX / 100;
-        if (is_kept) { number = number * 10 + (int64_t)(c - '0'); }
-        if (is_kept) {
-            power -= i < whole ? 0 : 1;
+        power -= i < whole ? 0 : 1;
+        if (number < INT64_MAX / 100) {
+            number = number * 10 + (int64_t)(c - '0');
         } else {
-            power += i < whole ? 1 : 0;
+            power += 1;
         }
     }
     at += whole + part + (has_point ? 1 : 0);

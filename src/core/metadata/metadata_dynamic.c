@@ -112,34 +112,29 @@ static void show_list(struct base_slice list, struct base_text *text)
     }
 }
 
-/* As Java shows a double of some millionths; of one below a thousandth its first digit, and where the point belongs. */
-static void show_millionths(int64_t number, struct base_text *text)
+static void show_point(int64_t whole, int64_t fraction, unsigned digits, struct base_text *text)
 {
-    if (number > 0 && number < METADATA__MILLION / 1000) {
-        int64_t power = number >= 100 ? 4 : number >= 10 ? 5 : 6;
-        int64_t unit = number >= 100 ? 100 : number >= 10 ? 10 : 1;
-        base_text_add_i64(text, number / unit);
-        base_text_add(text, ".");
-        int64_t rest = number % unit;
-        if (unit == 100 && rest % 10 == 0) {
-            rest /= 10;
-        } else if (unit == 100 && rest < 10) {
-            base_text_add(text, "0");
-        }
-        base_text_add_i64(text, rest);
-        base_text_add(text, "E-");
-        base_text_add_i64(text, power);
-        return;
-    }
-    uint64_t fraction = (uint64_t)(number % METADATA__MILLION);
-    unsigned digits = 6;
     while (digits > 1 && fraction % 10 == 0) {
         fraction /= 10;
         digits -= 1;
     }
-    base_text_add_i64(text, number / METADATA__MILLION);
+    base_text_add_i64(text, whole);
     base_text_add(text, ".");
-    base_text_add_u64_padded(text, fraction, digits);
+    base_text_add_u64_padded(text, (uint64_t)fraction, digits);
+}
+
+/* As Java shows a double of some millionths; of one below a thousandth its first digit, and where the point belongs. */
+static void show_millionths(int64_t number, struct base_text *text)
+{
+    if (number <= 0 || number >= METADATA__MILLION / 1000) {
+        show_point(number / METADATA__MILLION, number % METADATA__MILLION, 6, text);
+        return;
+    }
+    int64_t power = number >= 100 ? 4 : number >= 10 ? 5 : 6;
+    int64_t unit = number >= 100 ? 100 : number >= 10 ? 10 : 1;
+    show_point(number / unit, number % unit, number >= 100 ? 2 : 1, text);
+    base_text_add(text, "E-");
+    base_text_add_i64(text, power);
 }
 
 void metadata_show(enum metadata_id id, struct base_slice value, struct base_text *text)
