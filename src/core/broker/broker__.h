@@ -521,6 +521,7 @@ const struct metadata_topic *request_topic(const struct broker *broker, const st
 /* What can be said of a partition without its shard. */
 int16_t request_partition_error(const struct broker *broker, const struct request *request,
                                 const struct metadata_topic *topic, int32_t index);
+bool request_error_is_missing(int16_t error); /* the topic, or the partition, is not there */
 void request_ask(struct broker *broker, struct request *request, struct port_out *out); /* begins to ask its parts */
 void request_control(struct broker *broker, struct request *request, struct control_loan *loan, struct port_out *out);
 void request_answer(struct broker *broker, struct request *request, const void *answer, struct port_out *out);

@@ -60,13 +60,8 @@ static int16_t item_error(const struct broker *broker, const struct request *req
     return has_heir ? KAFKA_ERROR_INCONSISTENT_TOPIC_ID : KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION;
 }
 
-/* Kafka looks once at what there is, when the fetch begins. */
-static bool is_missing(int16_t error)
-{
-    return error == KAFKA_ERROR_UNKNOWN_TOPIC_ID || error == KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION;
-}
-
-/* Parts for a round; the image may have changed since the last one. */
+/* Parts for a round; the image may have changed since the last one, but what is missing stays so: Kafka looks once at what there
+ * is, when the fetch begins. */
 static void fill_parts(struct broker *broker, struct request *request)
 {
     const struct kafka_fetch_request *fetch = fetch_of(request);
@@ -77,7 +72,7 @@ static void fill_parts(struct broker *broker, struct request *request)
         CHECK(part->lease == 0);
         const struct metadata_topic *topic = topic_of(broker, request, item);
         if (!item->is_missing) { item->error = item_error(broker, request, item, topic); }
-        if (!fetching->is_begun) { item->is_missing = is_missing(item->error); }
+        if (!fetching->is_begun) { item->is_missing = request_error_is_missing(item->error); }
         *part = (struct part){.watermark = -1, .log_start = -1, .leader_epoch = -1, .error = item->error};
         if (part->error != KAFKA_ERROR_NONE) {
             part->is_answered = true;

@@ -493,6 +493,11 @@ int16_t request_partition_error(const struct broker *broker, const struct reques
     return is_there ? KAFKA_ERROR_NONE : KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION;
 }
 
+bool request_error_is_missing(int16_t error)
+{
+    return error == KAFKA_ERROR_UNKNOWN_TOPIC_ID || error == KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION;
+}
+
 void request_ask(struct broker *broker, struct request *request, struct port_out *out)
 {
     (void)out;

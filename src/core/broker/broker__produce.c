@@ -131,18 +131,13 @@ static void fill_parts(struct broker *broker, struct request *request, const str
     }
 }
 
-static bool is_of_missing(int16_t error)
-{
-    return error == KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION || error == KAFKA_ERROR_UNKNOWN_TOPIC_ID;
-}
-
 /* `passes_missing`: of a partition that is not there its own error is told. */
 static void answer_all(struct broker *broker, struct request *request, int16_t error, bool passes_missing,
                        struct port_out *out)
 {
     for (uint32_t i = 0; i < request->part_count; i++) {
         struct part *part = &request->parts[i];
-        bool is_missing = part->is_answered && is_of_missing(part->error);
+        bool is_missing = part->is_answered && request_error_is_missing(part->error);
         part->is_answered = true;
         if (!is_missing || !passes_missing) { part->error = error; }
     }
