@@ -503,6 +503,7 @@ bool front_issue(struct broker *broker, struct port_out *out);
 void front_alarm(struct broker *broker, struct port_out *out);
 uint64_t front_next_alarm_ns(const struct broker *broker);
 uint32_t next_generation(struct broker *broker);
+uint32_t request_slot(const struct broker *broker, const struct request *request);
 struct asker request_asker(const struct broker *broker, const struct request *request, uint32_t part);
 MUST_USE
 bool request_reserve(struct broker *broker, struct request *request, size_t bytes); /* of the arena */
@@ -524,17 +525,19 @@ int16_t request_partition_error(const struct broker *broker, const struct reques
 bool request_error_is_missing(int16_t error); /* the topic, or the partition, is not there */
 void request_ask(struct broker *broker, struct request *request, struct port_out *out); /* begins to ask its parts */
 void request_control(struct broker *broker, struct request *request, struct control_loan *loan, struct port_out *out);
+void request_release_lease(struct broker *broker, struct part *part, struct port_out *out);
+/* Of all parts. False: there are many, and it takes some polls; then the request is freed when it was sent, else fetch_released. */
+MUST_USE
+bool request_release_all(struct broker *broker, struct request *request, struct port_out *out);
+void request_free_if_done(struct broker *broker, struct request *request, struct port_out *out);
+
+/* broker__answer.c */
 void request_answer(struct broker *broker, struct request *request, const void *answer, struct port_out *out);
 void request_answer_in(struct broker *broker, struct request *request, const void *answer, int16_t version,
                        struct port_out *out);
 void request_answer_none(struct broker *broker, struct request *request, struct port_out *out);
 void request_answer_end(struct broker *broker, struct request *request, struct port_out *out);
 void request_fail(struct broker *broker, struct request *request, const char *why, struct port_out *out);
-void request_release_lease(struct broker *broker, struct part *part, struct port_out *out);
-/* Of all parts. False: there are many, and it takes some polls; then the request is freed when it was sent, else fetch_released. */
-MUST_USE
-bool request_release_all(struct broker *broker, struct request *request, struct port_out *out);
-void request_free_if_done(struct broker *broker, struct request *request, struct port_out *out);
 
 /* broker__produce.c, broker__fetch.c, broker__offsets.c, broker__topics.c */
 void produce_begin(struct broker *broker, struct request *request, struct port_out *out);
