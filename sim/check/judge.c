@@ -150,17 +150,19 @@ static const struct history_op *find_final(const struct judge *judge, const stru
     return NULL;
 }
 
-/* The power took it, and with it all that stood behind it then: what was acknowledged behind it before that is not there either. */
+/* The power took it (no deletion did), and with it all that stood behind it then: what was acknowledged behind it before that is not there
+ * either. */
 static void judge_lost(struct judge *judge, const struct history_op *lost)
 {
+    if (lost->offset < 0) { return; }
     uint64_t cut_ns = judge__power_cut(judge, lost->invoke_ns);
     for (uint32_t i = 0; i < judge->produced_count; i++) {
         const struct history_op *op = judge->produced[i];
-        if (op->what != HISTORY_OK || op->acks != -1 || op->offset <= lost->offset || lost->offset < 0) { continue; }
+        if (op->what != HISTORY_OK || op->acks != -1 || op->offset <= lost->offset) { continue; }
         if (op->partition != lost->partition || strcmp(op->topic, lost->topic) != 0 || op->end_ns >= cut_ns) {
             continue;
         }
-        if (judge__may_be_deleted(judge, op) || judge__may_be_deleted(judge, lost)) { continue; }
+        if (judge__may_be_deleted(judge, op)) { continue; }
         const struct history_op *there = judge__final_at(judge, op->topic, op->partition, op->offset);
         if (there == NULL || !judge__same_record(there, op)) { continue; }
         check_breach(judge->report, "I1",
@@ -372,7 +374,9 @@ void judge_history(const struct history *history, struct check_report *report)
     judge.finals = pick(history, HISTORY_READ, true, by_place, &judge.final_count);
     judge.reads = pick(history, HISTORY_READ, false, by_id_place, &judge.read_count);
     judge.produced = pick(history, HISTORY_PRODUCE, false, by_record, &judge.produced_count);
+    judge.creates = pick(history, HISTORY_CREATE, false, by_place, &judge.create_count);
     judge.deletes = pick(history, HISTORY_DELETE, false, by_place, &judge.delete_count);
+    judge.notes = pick(history, HISTORY_NOTE, false, by_place, &judge.note_count);
     judge.ends = pick(history, HISTORY_END, true, by_place, &judge.end_count);
     judge__age(&judge);
     judge_acknowledged(&judge);
@@ -385,6 +389,8 @@ void judge_history(const struct history *history, struct check_report *report)
     free(judge.finals);
     free(judge.reads);
     free(judge.produced);
+    free(judge.creates);
     free(judge.deletes);
+    free(judge.notes);
     free(judge.ends);
 }

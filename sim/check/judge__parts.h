@@ -15,12 +15,12 @@ struct judge {
     const struct history_op **finals;   /* final reads by topic, partition, offset */
     const struct history_op **reads;    /* all reads by topic, id, partition, offset, final ones last */
     const struct history_op **produced; /* by producer, sequence */
+    const struct history_op **creates;
     const struct history_op **deletes;
+    const struct history_op **notes; /* each kind of them in the order of the history */
     const struct history_op **ends;
-    uint32_t final_count, read_count, produced_count, delete_count, end_count;
+    uint32_t final_count, read_count, produced_count, create_count, delete_count, note_count, end_count;
     int64_t aged_ms; /* a record of before this may be too old, by any clock of the run; INT64_MIN: none */
-    bool
-        has_lossy; /* a page-cache topic is among the topics: few histories of real brokers have one, and some are long */
 };
 
 int judge__compare_place(const struct history_op *a, const struct history_op *b); /* topic, partition, offset */
@@ -36,7 +36,6 @@ int64_t judge__final_start(const struct judge *judge, const char *topic, int32_t
 int64_t judge__start_max(const struct judge *judge, const char *topic, int32_t partition);
 /* Before the start that retention moved. */
 bool judge__may_be_trimmed(const struct judge *judge, const struct history_op *op);
-bool judge__is_lossy(const struct judge *judge, const char *topic); /* a page-cache topic */
 /* The first power cut from then on; UINT64_MAX: none. */
 uint64_t judge__power_cut(const struct judge *judge, uint64_t from_ns);
 /* Of a page-cache topic, and the power went after it was asked for. */

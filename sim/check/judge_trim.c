@@ -15,7 +15,6 @@ void judge__age(struct judge *judge)
     for (uint32_t i = 0; i < judge->history->op_count; i++) {
         const struct history_op *op = &judge->history->ops[i];
         if (op->kind == HISTORY_NOTE && strcmp(op->topic, "age") == 0) { age = op; }
-        judge->has_lossy = judge->has_lossy || (op->kind == HISTORY_CREATE && (op->at & HISTORY_LOSSY) != 0);
         end_ns = base_max_u64(end_ns, base_max_u64(op->invoke_ns, op->end_ns));
     }
     if (age == NULL) { return; }
@@ -23,34 +22,21 @@ void judge__age(struct judge *judge)
     judge->aged_ms = now_ms + CHECK_AHEAD_MAX_MS - age->at;
 }
 
-/* By its own limits. */
-static bool is_trimmed(const struct judge *judge, const char *topic)
+/* As HISTORY_TRIMMED: with limits of its own; as HISTORY_LOSSY: a page-cache topic. */
+static bool was_created(const struct judge *judge, const char *topic, int64_t as)
 {
-    for (uint32_t i = 0; i < judge->history->op_count; i++) {
-        const struct history_op *op = &judge->history->ops[i];
-        if (op->kind == HISTORY_CREATE && (op->at & HISTORY_TRIMMED) != 0 && strcmp(op->topic, topic) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-bool judge__is_lossy(const struct judge *judge, const char *topic)
-{
-    for (uint32_t i = 0; judge->has_lossy && i < judge->history->op_count; i++) {
-        const struct history_op *op = &judge->history->ops[i];
-        if (op->kind == HISTORY_CREATE && (op->at & HISTORY_LOSSY) != 0 && strcmp(op->topic, topic) == 0) {
-            return true;
-        }
+    for (uint32_t i = 0; i < judge->create_count; i++) {
+        const struct history_op *op = judge->creates[i];
+        if ((op->at & as) != 0 && strcmp(op->topic, topic) == 0) { return true; }
     }
     return false;
 }
 
 uint64_t judge__power_cut(const struct judge *judge, uint64_t from_ns)
 {
-    for (uint32_t i = 0; i < judge->history->op_count; i++) {
-        const struct history_op *op = &judge->history->ops[i];
-        bool is_cut = op->kind == HISTORY_NOTE && strcmp(op->topic, "crash") == 0 && op->count == 1;
+    for (uint32_t i = 0; i < judge->note_count; i++) {
+        const struct history_op *op = judge->notes[i];
+        bool is_cut = strcmp(op->topic, "crash") == 0 && op->count == 1;
         if (is_cut && op->invoke_ns >= from_ns) { return op->invoke_ns; }
     }
     return UINT64_MAX;
@@ -58,7 +44,7 @@ uint64_t judge__power_cut(const struct judge *judge, uint64_t from_ns)
 
 bool judge__may_be_lost(const struct judge *judge, const struct history_op *op)
 {
-    if (!judge__is_lossy(judge, op->topic)) { return false; }
+    if (!was_created(judge, op->topic, HISTORY_LOSSY)) { return false; }
     uint64_t way_ns = op->kind == HISTORY_READ ? ON_THE_WAY_NS : 0;
     return judge__power_cut(judge, op->invoke_ns - base_min_u64(op->invoke_ns, way_ns)) != UINT64_MAX;
 }
@@ -72,7 +58,7 @@ static bool is_known(const struct history_op *op)
 
 int64_t judge__start_max(const struct judge *judge, const char *topic, int32_t partition)
 {
-    if (is_trimmed(judge, topic)) { return INT64_MAX; }
+    if (was_created(judge, topic, HISTORY_TRIMMED)) { return INT64_MAX; }
     if (judge->aged_ms == INT64_MIN) { return 0; }
     int64_t aged_end = 0, end = INT64_MAX;
     for (uint32_t i = 0; i < judge->history->op_count; i++) {
