@@ -213,6 +213,10 @@ struct check_stream {
 struct stream_log *stream__find_log(const struct check_stream *stream, struct base_part id); /* NULL: there is none */
 struct stream_log *stream__log(struct check_stream *stream, struct base_part id); /* made when there is none */
 
+/* Where its files are, and a slash. */
+#define STREAM_FOLDER_BYTES 320 /* a name has 255 at most */
+void stream__folder_of(const struct stream_log *log, char folder_out[STREAM_FOLDER_BYTES]);
+
 /* A write to one of its segments, past what the journal's rows name and below `end`, has not been synced. */
 bool stream__has_unsynced_segment(const struct check_stream *stream, const struct stream_log *log, int64_t end);
 
@@ -229,7 +233,6 @@ int64_t stream__asked_end(const struct check_stream *stream, const struct stream
 void stream__keep_cut(struct stream_path *path, uint64_t from);
 void stream__keep_batch(struct check_stream *stream, struct stream_path *path, uint64_t position,
                         const struct rec_batch *batch);
-void stream__keep_forget(struct check_stream *stream, struct base_slice folder);
 /* A log's start has moved: may it have? */
 void stream__keep_started(struct check_stream *stream, const struct stream_log *log, int64_t from, int64_t to);
 

@@ -136,7 +136,7 @@ static void forget_open(struct check_stream *stream, struct port_file id)
     }
 }
 
-/* A folder: its files are there under other names, and another log may have their old ones. */
+/* A folder: its files are there under other names, and another log may have their old ones. What was in them is nobody's. */
 static void renamed_within(struct check_stream *stream, struct base_slice from, struct base_slice to)
 {
     for (uint32_t i = 0; i < stream->path_count; i++) {
@@ -149,6 +149,7 @@ static void renamed_within(struct check_stream *stream, struct base_slice from, 
                        path->name + from.size_bytes);
         free(path->name);
         path->name = copy_name(base_slice_text(name));
+        path->batch_count = 0;
     }
 }
 
@@ -157,7 +158,6 @@ static void renamed(struct check_stream *stream, const struct port_effect *effec
     /* At the asking: whoever asks waits for it before anything depends on it, and a failed one is retried. */
     uint32_t path = find_path(stream, effect->path);
     if (path == UINT32_MAX) {
-        stream__keep_forget(stream, effect->path);
         renamed_within(stream, effect->path, effect->path_to);
         return;
     }
@@ -186,13 +186,23 @@ static void judge_segment(struct check_stream *stream, const struct stream_log *
     }
 }
 
+void stream__folder_of(const struct stream_log *log, char folder_out[STREAM_FOLDER_BYTES])
+{
+    (void)snprintf(folder_out, STREAM_FOLDER_BYTES, "%s-%" PRId32 "/", log->name, log->id.index);
+}
+
+static bool is_segment_in(const struct check_stream *stream, uint32_t path, const char *folder)
+{
+    const char *name = stream->paths[path].name;
+    return name != NULL && strncmp(name, folder, strlen(folder)) == 0 && strstr(name, ".log") != NULL;
+}
+
 bool stream__has_unsynced_segment(const struct check_stream *stream, const struct stream_log *log, int64_t end)
 {
-    char folder[320];
-    (void)snprintf(folder, sizeof folder, "%s-%" PRId32 "/", log->name, log->id.index);
+    char folder[STREAM_FOLDER_BYTES];
+    stream__folder_of(log, folder);
     for (uint32_t i = 0; i < stream->write_count; i++) {
-        const char *name = stream->paths[stream->writes[i].path].name;
-        if (name == NULL || strncmp(name, folder, strlen(folder)) != 0 || strstr(name, ".log") == NULL) { continue; }
+        if (!is_segment_in(stream, stream->writes[i].path, folder)) { continue; }
         int64_t base = stream->writes[i].offset_base;
         if (base >= log->synced_end && base < end) { return true; }
     }
@@ -201,8 +211,8 @@ bool stream__has_unsynced_segment(const struct check_stream *stream, const struc
 
 int64_t stream__asked_end(const struct check_stream *stream, const struct stream_log *log)
 {
-    char folder[320];
-    (void)snprintf(folder, sizeof folder, "%s-%" PRId32 "/", log->name, log->id.index);
+    char folder[STREAM_FOLDER_BYTES];
+    stream__folder_of(log, folder);
     int64_t end = 0;
     for (uint32_t i = 0; i < stream->path_count; i++) {
         const struct stream_path *path = &stream->paths[i];
@@ -212,20 +222,14 @@ int64_t stream__asked_end(const struct check_stream *stream, const struct stream
     return end;
 }
 
-static bool is_of_folder(const struct check_stream *stream, uint32_t path, const char *folder)
-{
-    const char *name = stream->paths[path].name;
-    return name != NULL && strncmp(name, folder, strlen(folder)) == 0 && strstr(name, ".log") != NULL;
-}
-
 int64_t stream__durable_end(const struct check_stream *stream, const struct stream_log *log)
 {
-    char folder[320];
-    (void)snprintf(folder, sizeof folder, "%s-%" PRId32 "/", log->name, log->id.index);
+    char folder[STREAM_FOLDER_BYTES];
+    stream__folder_of(log, folder);
     int64_t end = log->synced_end;
     for (uint32_t i = 0; i < stream->write_count; i++) {
         const struct stream_write *write = &stream->writes[i];
-        if (!is_of_folder(stream, write->path, folder)) { continue; }
+        if (!is_segment_in(stream, write->path, folder)) { continue; }
         bool is_gone = write->offset_end <= log->offset_start; /* retention took it */
         if (write->from < write->to && !is_gone && write->offset_base < end) { end = write->offset_base; }
     }
@@ -236,15 +240,15 @@ void stream__judge_flush(struct check_stream *stream, const struct stream_log *l
 {
     bool is_judged = log->is_page_cache && log->flush_ms > 0 && stream->late_ns != UINT64_MAX && !log->may_go;
     if (!is_judged || stream->is_stopping || stream->counts.errors > 0 || log->is_hurt) { return; }
-    char folder[320];
-    (void)snprintf(folder, sizeof folder, "%s-%" PRId32 "/", log->name, log->id.index);
+    char folder[STREAM_FOLDER_BYTES];
+    stream__folder_of(log, folder);
     for (uint32_t i = 0; i < stream->sync_count; i++) {
-        if (is_of_folder(stream, stream->syncs[i].path, folder)) { return; } /* it is at work */
+        if (is_segment_in(stream, stream->syncs[i].path, folder)) { return; } /* it is at work */
     }
     for (uint32_t i = 0; i < stream->write_count; i++) {
         const struct stream_write *write = &stream->writes[i];
         if (write->state != WRITE_DONE || write->from >= write->to || write->done_ns == UINT64_MAX) { continue; }
-        if (!is_of_folder(stream, write->path, folder) || write->offset_end <= log->offset_start) { continue; }
+        if (!is_segment_in(stream, write->path, folder) || write->offset_end <= log->offset_start) { continue; }
         uint64_t age_ns = stream->now_ns - base_min_u64(stream->now_ns, write->done_ns);
         if (age_ns <= log->flush_ms * 1000000 + stream->late_ns) { continue; }
         check_breach(stream->report, "I19",
@@ -261,9 +265,9 @@ static struct stream_log *log_of_segment(const struct check_stream *stream, cons
     if (name == NULL || strstr(name, ".log") == NULL) { return NULL; }
     for (uint32_t i = stream->log_count; i-- > 0;) {
         struct stream_log *log = &stream->logs[i];
-        char folder[320];
-        int bytes = snprintf(folder, sizeof folder, "%s-%" PRId32 "/", log->name, log->id.index);
-        if (log->name[0] != 0 && strncmp(name, folder, (size_t)bytes) == 0) { return log; }
+        char folder[STREAM_FOLDER_BYTES];
+        stream__folder_of(log, folder);
+        if (log->name[0] != 0 && strncmp(name, folder, strlen(folder)) == 0) { return log; }
     }
     return NULL;
 }

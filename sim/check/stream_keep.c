@@ -66,17 +66,6 @@ void stream__keep_batch(struct check_stream *stream, struct stream_path *path, u
     path->batches[path->batch_count++] = made;
 }
 
-/* The folder has another name: what is in it is another log's, or nobody's. */
-void stream__keep_forget(struct check_stream *stream, struct base_slice folder)
-{
-    for (uint32_t i = 0; i < stream->path_count; i++) {
-        struct stream_path *path = &stream->paths[i];
-        bool is_in = path->name != NULL && strlen(path->name) > folder.size_bytes &&
-                     memcmp(path->name, folder.at, folder.size_bytes) == 0 && path->name[folder.size_bytes] == '/';
-        if (is_in) { path->batch_count = 0; }
-    }
-}
-
 /* ---- what retention takes ---- */
 
 void check_stream_keeps(struct check_stream *stream, const char *topic, int64_t bytes, int64_t age_ms)
@@ -102,16 +91,11 @@ static bool is_of(const struct stream_path *path, const char *folder)
     return path->name != NULL && path->batch_count > 0 && strncmp(path->name, folder, strlen(folder)) == 0;
 }
 
-static void folder_of(const struct stream_log *log, char folder_out[320])
-{
-    (void)snprintf(folder_out, 320, "%s-%" PRId32 "/", log->name, log->id.index); /* a name has 255 at most */
-}
-
 /* Of batches from `offset` on, that end by `end`. */
 static uint64_t bytes_from(const struct check_stream *stream, const struct stream_log *log, int64_t offset, int64_t end)
 {
-    char folder[320];
-    folder_of(log, folder);
+    char folder[STREAM_FOLDER_BYTES];
+    stream__folder_of(log, folder);
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < stream->path_count; i++) {
         const struct stream_path *path = &stream->paths[i];
@@ -159,8 +143,8 @@ void stream__keep_started(struct check_stream *stream, const struct stream_log *
     if (rule == NULL) { rule = &keeps_all; }
     /* What was written and not synced counted when it was decided; the power may have taken it since. */
     int64_t end = log->is_page_cache ? INT64_MAX : log->offset_end;
-    char folder[320];
-    folder_of(log, folder);
+    char folder[STREAM_FOLDER_BYTES];
+    stream__folder_of(log, folder);
     for (uint32_t i = 0; i < stream->path_count; i++) {
         if (!is_of(&stream->paths[i], folder)) { continue; }
         struct shelf shelf = view_segment(&stream->paths[i], log->offset_end);
@@ -186,8 +170,8 @@ void check_stream_kept(struct check_stream *stream, bool is_time_right)
         const struct stream_log *log = &stream->logs[i];
         const struct stream_rule *rule = rule_of(stream, log);
         if (rule == NULL || !log->is_seen || log->may_go || log->is_hurt) { continue; }
-        char folder[320];
-        folder_of(log, folder);
+        char folder[STREAM_FOLDER_BYTES];
+        stream__folder_of(log, folder);
         struct shelf first = {.offset = INT64_MAX, .newest_ms = INT64_MAX};
         for (uint32_t p = 0; p < stream->path_count; p++) {
             if (!is_of(&stream->paths[p], folder)) { continue; }
