@@ -237,17 +237,17 @@ def row_9():
 def row_10():
     def further(followers, rate):
         """Processor time of one more consumer, by GiB: what N take beyond one, while all see the same."""
-        load = {"records": 100, "size": 10000, "rate": rate, "max_bytes": 4 << 20}
+        def of(count):
+            return on_topic(e2e(followers=count, records=100, size=10000, rate=rate, max_bytes=4 << 20))
 
-        def body(broker, topic, context, options):
-            del options
-            one = e2e(followers=1, **load)(broker, topic, context, {})
-            many = e2e(followers=followers, **load)(broker, broker.fresh_topic(1, False), context, {})
+        def load(*asked):
+            one = of(1)(*asked)
+            many = of(followers)(*asked)
             gib = (many["bytes"] - one["bytes"]) / loads.GIB
             many["further_ms_gib"] = (many["cpu_s"] - one["cpu_s"]) * 1e3 / gib if gib > 0 else 0.0
             return many
 
-        return on_topic(body)
+        return load
 
     def catch_up(connections):
         def body(broker, topic, context, options):
