@@ -11,17 +11,7 @@ from cases_records import records
 from diff import case
 
 KEYS = messages.KEYS
-API_VERSIONS = KEYS["ApiVersions"]
 LAST = 0x7FFFFFFE  # the correlation of the question after which nothing more is waited for
-
-
-def uvarint(value):
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 def text(words):
@@ -30,7 +20,7 @@ def text(words):
 
 
 def tags(*pairs):
-    return uvarint(len(pairs)) + b"".join(uvarint(tag) + uvarint(len(data)) + data for tag, data in pairs)
+    return messages.uvarint(len(pairs)) + b"".join(messages.uvarint(tag) + messages.uvarint(len(data)) + data for tag, data in pairs)
 
 
 def framed(data):
@@ -252,7 +242,7 @@ def names_that_are_no_text(t, version):
     """Refused by both; the answer names them as they came, Kafka's with what stands for what is no text."""
     for name in (b"\xff\xfe", b"\xc0\x80", b"\xed\xa0\x80", b"a\xffb", b"\xf5\x80\x80\x80", b"\xe2\x82"):
         if version >= 9:
-            body = b"\x02" + bytes(16) + uvarint(len(name) + 1) + name + b"\0" + b"\0\0\0"
+            body = b"\x02" + bytes(16) + messages.uvarint(len(name) + 1) + name + b"\0" + b"\0\0\0"
         else:
             body = struct.pack(">i", 1) + text(name)
         head_tags = tags() if version >= 9 else None
