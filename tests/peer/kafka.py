@@ -56,9 +56,12 @@ class Kafka:
     def bootstrap(self):
         return f"{self.host}:{self.port}"
 
+    def _java(self):
+        return ["java", f"-Xmx{self.heap}", *self.jvm, "-cp", class_path()]
+
     def command(self):
         """What runs it, once it was started for the first time."""
-        return ["java", f"-Xmx{self.heap}", *self.jvm, "-cp", class_path(), "kafka.Kafka", os.path.join(self.directory, "server.properties")]
+        return [*self._java(), "kafka.Kafka", os.path.join(self.directory, "server.properties")]
 
     def start(self, timeout_s=90):
         os.makedirs(self.directory, exist_ok=True)
@@ -83,11 +86,10 @@ class Kafka:
         settings.update(self.settings)
         with open(path, "w", encoding="utf-8") as file:
             file.writelines(f"{key}={value}\n" for key, value in settings.items())
-        java = ["java", f"-Xmx{self.heap}", *self.jvm, "-cp", class_path()]
         if not os.path.exists(data):
-            cluster_id = subprocess.run([*java, "kafka.tools.StorageTool", "random-uuid"], check=True, capture_output=True,
+            cluster_id = subprocess.run([*self._java(), "kafka.tools.StorageTool", "random-uuid"], check=True, capture_output=True,
                                         text=True).stdout.split()[-1]
-            subprocess.run([*java, "kafka.tools.StorageTool", "format", "--standalone", "-t", cluster_id, "-c", path],
+            subprocess.run([*self._java(), "kafka.tools.StorageTool", "format", "--standalone", "-t", cluster_id, "-c", path],
                            check=True, capture_output=True)
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(self.command(), stdout=log, stderr=log, stdin=subprocess.DEVNULL)
