@@ -22,19 +22,15 @@ import tempfile
 import threading
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-BUILD = os.environ.get("WEIR_BUILD") or os.path.join(ROOT, "build", "release")
-CLIENTS = os.environ.get("WEIR_CLIENTS") or os.path.join(ROOT, "build", "clients")
-WEIR = os.path.join(BUILD, "weir")
-IDEAL = os.path.join(BUILD, "bench-ideal")
-
-sys.path.insert(0, os.path.join(ROOT, "tests", "peer"))
-sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(TESTS, "peer"))
+sys.path.insert(0, os.path.join(TESTS, "e2e"))
 
 import kafka  # noqa: E402  tests/peer
 import wire  # noqa: E402  tests/e2e
+from harness import BUILD, CLIENTS, ROOT, WEIR  # noqa: E402,F401  tests/e2e; pylint: disable=unused-import
 
+IDEAL = os.path.join(BUILD, "bench-ideal")
 TICKS = os.sysconf("SC_CLK_TCK")
 KAFKA_JVM = ["-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35",
              "-XX:+ExplicitGCInvokesConcurrent"]
@@ -42,18 +38,6 @@ KAFKA_JVM = ["-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:Initiati
 
 class Trouble(Exception):
     """The comparison can't go on."""
-
-
-def cpu_s_of(pid):
-    """User and system time of a process, all its threads."""
-    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-        fields = file.read().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
-
-
-def memory_kib_of(pid, word="VmRSS"):
-    with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
-        return int(re.search(rf"^{word}:\s+(\d+) kB$", file.read(), re.M).group(1))
 
 
 def until(condition, timeout_s, what):
@@ -92,7 +76,37 @@ class Child:
             self.process.wait()
 
 
-class Broker:
+class Served:
+    """A process that serves at self.bootstrap: self.pid, and self.child where it is one that Child has started."""
+
+    child = None
+
+    def conn(self):
+        host, port = self.bootstrap.split(":")
+        return wire.Conn(host, int(port))
+
+    def serve(self, command, log_path):
+        self.child = Child(command, log_path)
+        self.bootstrap = self.child.bootstrap
+        self.pid = self.child.process.pid
+
+    def stop(self):
+        if self.child is not None:
+            self.child.stop()
+        self.child = None
+
+    def cpu_s(self):
+        """User and system time, all its threads."""
+        with open(f"/proc/{self.pid}/stat", encoding="ascii", errors="replace") as file:
+            fields = file.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
+
+    def memory_kib(self, word="VmRSS"):
+        with open(f"/proc/{self.pid}/status", encoding="ascii", errors="replace") as file:
+            return int(re.search(rf"^{word}:\s+(\d+) kB$", file.read(), re.M).group(1))
+
+
+class Broker(Served):
     """What Weir and Kafka have in common: they speak the protocol."""
 
     kind = None
@@ -105,10 +119,6 @@ class Broker:
         self.log_path = os.path.join(directory, "log")
         self.topics = 0
         os.makedirs(directory, exist_ok=True)
-
-    def conn(self):
-        host, port = self.bootstrap.split(":")
-        return wire.Conn(host, int(port))
 
     def fresh_topic(self, partitions=1, is_durable=False, configs=None):
         self.topics += 1
@@ -135,12 +145,6 @@ class Broker:
             conn.delete_topic(name)
         until(lambda: not any(entry.startswith(name + "-") for entry in os.listdir(self.data)), 60, f"{self.kind}: {name} is gone from the disk")
 
-    def cpu_s(self):
-        return cpu_s_of(self.pid)
-
-    def memory_kib(self, word="VmRSS"):
-        return memory_kib_of(self.pid, word)
-
 
 class Weir(Broker):
     fast_configs = {"weir.durability": "page-cache"}
@@ -150,7 +154,6 @@ class Weir(Broker):
         self.kind = "weir" if shards == 1 else f"weir-{shards}"
         self.shards = shards
         self.settings = settings or {}
-        self.child = None
 
     def command(self, port=0):
         command = [WEIR, "serve", "--data-dir", self.data]
@@ -159,14 +162,7 @@ class Weir(Broker):
         return command + [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
 
     def start(self):
-        self.child = Child(self.command(), self.log_path)
-        self.bootstrap = self.child.bootstrap
-        self.pid = self.child.process.pid
-
-    def stop(self):
-        if self.child is not None:
-            self.child.stop()
-        self.child = None
+        self.serve(self.command(), self.log_path)
 
 
 class Kafka(Broker):
@@ -186,13 +182,12 @@ class Kafka(Broker):
         self.kafka.stop()
 
 
-class Ideal:
+class Ideal(Served):
     """Made anew for each topic: its files have no names."""
 
     def __init__(self, directory):
         self.kind = "ideal"
         self.directory = directory
-        self.child = None
         os.makedirs(directory, exist_ok=True)
 
     def start(self):
@@ -201,16 +196,13 @@ class Ideal:
     def fresh_topic(self, partitions=1, is_durable=False, configs=None):
         del partitions, configs
         self.stop()
-        self.child = Child([IDEAL, self.directory, *(["--sync"] if is_durable else [])], os.path.join(self.directory, "log"))
-        self.bootstrap = self.child.bootstrap
-        self.pid = self.child.process.pid
+        self.serve([IDEAL, self.directory, *(["--sync"] if is_durable else [])], os.path.join(self.directory, "log"))
         return "b0001"
 
     def end_offsets(self, name, partitions=1):
         """By a Fetch at 0 of each partition: the high watermark, which is its end. A partition without records can't be asked."""
-        host, port = self.bootstrap.split(":")
         total = 0
-        with wire.Conn(host, int(port)) as conn:
+        with self.conn() as conn:
             for partition in range(partitions):
                 body = conn.fetch_body(name, {partition: 0}, max_bytes=1)
                 head = struct.pack(">hhi", wire.FETCH, 11, 1) + wire.string("replay")
@@ -221,17 +213,6 @@ class Ideal:
     def drop_topic(self, name):
         del name
         self.stop()
-
-    def stop(self):
-        if self.child is not None:
-            self.child.stop()
-        self.child = None
-
-    def cpu_s(self):
-        return cpu_s_of(self.pid)
-
-    def memory_kib(self, word="VmRSS"):
-        return memory_kib_of(self.pid, word)
 
 
 class Stable:

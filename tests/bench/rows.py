@@ -323,8 +323,7 @@ def row_13():
 
 def idle_memory(broker, context, options, is_durable):
     del options, is_durable, context
-    figures = {"rss_mib": broker.memory_kib("VmRSS") / 1024, "anon_mib": broker.memory_kib("RssAnon") / 1024}
-    return figures
+    return {"rss_mib": broker.memory_kib("VmRSS") / 1024, "anon_mib": broker.memory_kib("RssAnon") / 1024}
 
 
 def row_14():
@@ -340,11 +339,10 @@ def connections_memory(broker, context, options, is_durable):
     few, many = (50, 200) if context.is_tiny else (1000, 10000)
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     many = min(many, limit - 100)
-    host, port = broker.bootstrap.split(":")
     open_ones, seen = [], {}
     try:
         for i in range(many):
-            conn = wire.Conn(host, int(port))
+            conn = broker.conn()
             open_ones.append(conn)
             conn.call(wire.API_VERSIONS, 0, b"")
             if i + 1 in (few, many):
