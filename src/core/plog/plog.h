@@ -170,8 +170,8 @@ struct plog_append {
     int32_t leader_epoch; /* written into the batches; is_assigned: of the leader they came from */
     bool is_log_append_time;
     bool is_assigned; /* a follower's: offsets and epochs are as in the batches */
-    bool
-        wants_written; /* also answer PLOG_OUT_WRITTEN when written (acks=1), if flush.messages asks for no sync first */
+    /* Also answer PLOG_OUT_WRITTEN when written (acks=1), if flush.messages asks for no sync first. */
+    bool wants_written;
 };
 /* Queues an append; the answers come as outs, never from inside. Last out of every append: SYNCED or FAILED.
  * Fails  BASE_FULL: nothing was taken. Needs the log open and not failed (else PLOG_OUT_FAILED follows). */

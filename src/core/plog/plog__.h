@@ -869,6 +869,11 @@ static inline bool plog__segment_is_damaged(const struct plog__segment *segment)
 {
     return segment->damage_to > segment->damage_from;
 }
+/* Entries were lost, or what they say is not there: one of them may have named what nothing names. */
+static inline bool plog__may_be_named(const struct plog *plog, const struct plog__log *log)
+{
+    return plog->has_lost_entries || log->is_suspect || log->is_damaged || log->damaged_count > 0;
+}
 void plog__segment_unpin(struct plog *plog, struct plog__segment *segment); /* the reaper may have waited for it */
 void plog__segment_damage(struct plog__log *log, struct plog__segment *segment, uint64_t from, uint64_t to);
 /* Everything before `offset` is accounted for and durable; by recovery, and where offsets were skipped. */

@@ -189,42 +189,78 @@ static void sync_unlinked(struct plog *plog, const struct plog__log *log, struct
     ask(plog, out, PORT_SYNC_DIR)->path = base_slice_of(log->dir, log->dir_bytes);
 }
 
-/* A crash may leave a segment's file that no entry names, when the log went on otherwise afterwards: it goes with the segments
- * about it, as the directory is listed then. Where entries were lost, one of them may have named it. */
+/* ---- listings ---- */
+
+static void ask_list(struct plog *plog, struct base_slice dir, struct port_out *out)
+{
+    struct port_effect *effect = ask(plog, out, PORT_LIST);
+    effect->path = dir;
+    effect->buffer = plog->reaper.block;
+    effect->size_bytes = BASE_PAGE_BYTES;
+}
+
+static void listed(struct plog__reap *reap, const struct port_event *event)
+{
+    reap->list_bytes = event->done.rc == PORT_OK ? base_min_u64(event->done.count, BASE_PAGE_BYTES) : 0;
+    reap->list_at = 0;
+}
+
+enum listed { LISTED_END = 0, LISTED_NAME, LISTED_ODD /* not a listing */ };
+
+static enum listed next_listed(struct plog__reap *reap, struct base_slice *name_out)
+{
+    if (reap->list_at + PORT_ENTRY_HEAD_BYTES > reap->list_bytes) { return LISTED_END; }
+    const uint8_t *entry = reap->block + reap->list_at;
+    uint64_t name_bytes = base_get_u16(entry + 9);
+    if (name_bytes > reap->list_bytes - reap->list_at - PORT_ENTRY_HEAD_BYTES) { return LISTED_ODD; }
+    reap->list_at += PORT_ENTRY_HEAD_BYTES + name_bytes;
+    *name_out = base_slice_of(entry + PORT_ENTRY_HEAD_BYTES, (size_t)name_bytes);
+    return LISTED_NAME;
+}
+
+/* The directory is in `text`, which is of reap->path. */
+static void unlink_in_dir(struct plog *plog, struct base_text *text, struct base_slice name, struct port_out *out)
+{
+    base_text_add(text, "/");
+    base_text_add_slice(text, name);
+    ask(plog, out, PORT_UNLINK)->path = path_of(text);
+}
+
+/* ---- segments that no entry names ---- */
+
+/* A crash may leave the file of one, when the log went on otherwise afterwards: it goes with the segments about it, as the directory
+ * is listed then. */
 static bool begin_strays(struct plog *plog, struct plog__log *log, struct port_out *out)
 {
     struct plog__reap *reap = &plog->reaper;
-    bool is_sure = !plog->has_lost_entries && !log->is_suspect && !log->is_damaged && log->damaged_count == 0;
-    if (!is_sure || plog__segment_first(log) == NULL) { return false; }
+    if (plog__may_be_named(plog, log) || plog__segment_first(log) == NULL) { return false; }
     reap->block = base_pages_take(plog->pages, BASE_CONTROL, BASE_PAGE_BYTES);
     if (reap->block == NULL) { return false; } /* the next segment that goes will do */
     reap->state = PLOG__REAP_STRAYS;
-    struct port_effect *effect = ask(plog, out, PORT_LIST);
-    effect->path = base_slice_of(log->dir, log->dir_bytes);
-    effect->buffer = reap->block;
-    effect->size_bytes = BASE_PAGE_BYTES;
+    ask_list(plog, base_slice_of(log->dir, log->dir_bytes), out);
     return true;
 }
 
 /* Of a segment below the first one, and not of one that is on its way out. */
 static bool is_stray(const struct plog__log *log, struct base_slice name)
 {
-    static const char *const suffixes[] = {".log", ".index", ".timeindex"};
     const size_t digits = 20;
+    struct plog__segment segment = {.base = -1};
     if (name.size_bytes <= digits) { return false; }
-    int64_t base = 0;
-    for (size_t i = 0; i < digits; i++) {
-        if (name.at[i] < '0' || name.at[i] > '9' || base > PLOG__OFFSET_MAX / 10) { return false; }
-        base = base * 10 + (name.at[i] - '0');
-    }
-    bool is_of_segment = false;
-    for (size_t i = 0; i < BASE_ARRAY_COUNT(suffixes); i++) {
-        bool is_it =
-            base_slice_equal(base_slice_of(name.at + digits, name.size_bytes - digits), base_slice_text(suffixes[i]));
-        is_of_segment = is_of_segment || is_it;
-    }
+    if (base_text_parse_i64(base_slice_of(name.at, digits), &segment.base) != BASE_OK) { return false; }
     const struct plog__segment *first = plog__segment_first(log);
-    return is_of_segment && first != NULL && base < first->base && plog__segment_doomed(log, base) == NULL;
+    if (first == NULL || segment.base < 0 || segment.base >= first->base) { return false; }
+    if (plog__segment_doomed(log, segment.base) != NULL) { return false; }
+    for (int which = PLOG__LOG; which < PLOG__SEGMENT_FILES; which++) {
+        char path[PLOG__PATH_BYTES];
+        struct base_text text;
+        base_text_init(&text, path, sizeof path);
+        plog__path(log, &segment, (enum plog__which)which, &text);
+        struct base_slice own = path_of(&text);
+        size_t dir_bytes = log->dir_bytes + (size_t)1;
+        if (base_slice_equal(name, base_slice_of(own.at + dir_bytes, own.size_bytes - dir_bytes))) { return true; }
+    }
+    return false;
 }
 
 /* The listing is sorted: strays come first, and one page has them. */
@@ -232,25 +268,21 @@ static void stray_next(struct plog *plog, struct port_out *out)
 {
     struct plog__reap *reap = &plog->reaper;
     struct plog__log *log = plog__log_at(plog, plog__segment_at(plog, reap->segment)->log);
-    while (!log->is_deleting && reap->list_at + PORT_ENTRY_HEAD_BYTES <= reap->list_bytes) {
-        const uint8_t *entry = reap->block + reap->list_at;
-        uint64_t name_bytes = base_get_u16(entry + 9);
-        if (name_bytes > reap->list_bytes - reap->list_at - PORT_ENTRY_HEAD_BYTES) { break; } /* not a listing */
-        reap->list_at += PORT_ENTRY_HEAD_BYTES + name_bytes;
-        struct base_slice name = base_slice_of(entry + PORT_ENTRY_HEAD_BYTES, (size_t)name_bytes);
+    struct base_slice name;
+    while (!log->is_deleting && next_listed(reap, &name) == LISTED_NAME) {
         if (!is_stray(log, name)) { continue; }
         struct base_text text;
         base_text_init(&text, reap->path, sizeof reap->path);
         base_text_add_slice(&text, base_slice_of(log->dir, log->dir_bytes));
-        base_text_add(&text, "/");
-        base_text_add_slice(&text, name);
-        ask(plog, out, PORT_UNLINK)->path = path_of(&text);
+        unlink_in_dir(plog, &text, name, out);
         return;
     }
     base_pages_give(plog->pages, reap->block);
     reap->block = NULL;
     sync_unlinked(plog, log, out);
 }
+
+/* ---- jobs, step by step ---- */
 
 static bool unlink_next(struct plog *plog, struct port_out *out)
 {
@@ -277,23 +309,16 @@ static bool unlink_next(struct plog *plog, struct port_out *out)
 static bool empty_next(struct plog *plog, struct plog__log *log, struct port_out *out)
 {
     struct plog__reap *reap = &plog->reaper;
-    if (reap->list_at + PORT_ENTRY_HEAD_BYTES > reap->list_bytes) {
-        reap->state = reap->list_bytes == 0 ? PLOG__REAP_REMOVE : PLOG__REAP_LIST;
-        return true;
+    struct base_slice name;
+    switch (next_listed(reap, &name)) {
+    case LISTED_END: reap->state = reap->list_bytes == 0 ? PLOG__REAP_REMOVE : PLOG__REAP_LIST; return true;
+    case LISTED_ODD: end_log(plog, log, PLOG_STORAGE); return true;
+    case LISTED_NAME: break;
     }
-    const uint8_t *entry = reap->block + reap->list_at;
-    uint64_t name_bytes = base_get_u16(entry + 9);
-    if (name_bytes > reap->list_bytes - reap->list_at - PORT_ENTRY_HEAD_BYTES) {
-        end_log(plog, log, PLOG_STORAGE); /* not a listing */
-        return true;
-    }
-    reap->list_at += PORT_ENTRY_HEAD_BYTES + name_bytes;
     struct base_text text;
     base_text_init(&text, reap->path, sizeof reap->path);
     delete_dir(log, &text);
-    base_text_add(&text, "/");
-    base_text_add_slice(&text, base_slice_of(entry + PORT_ENTRY_HEAD_BYTES, (size_t)name_bytes));
-    ask(plog, out, PORT_UNLINK)->path = path_of(&text);
+    unlink_in_dir(plog, &text, name, out);
     return false;
 }
 
@@ -308,10 +333,7 @@ static void ask_of_dir(struct plog *plog, struct plog__log *log, struct port_out
         effect->path = base_slice_of(log->dir, log->dir_bytes);
         effect->path_to = path_of(&text);
     } else if (reap->state == PLOG__REAP_LIST) {
-        struct port_effect *effect = ask(plog, out, PORT_LIST);
-        effect->path = path_of(&text);
-        effect->buffer = reap->block;
-        effect->size_bytes = BASE_PAGE_BYTES;
+        ask_list(plog, path_of(&text), out);
     } else if (reap->state == PLOG__REAP_REMOVE) {
         ask(plog, out, PORT_REMOVE_DIR)->path = path_of(&text);
     } else {
@@ -423,8 +445,7 @@ static void log_done(struct plog *plog, struct plog__log *log, const struct port
             end_log(plog, log, PLOG_OK);
             return;
         }
-        reap->list_bytes = rc == PORT_OK ? base_min_u64(event->done.count, BASE_PAGE_BYTES) : 0;
-        reap->list_at = 0;
+        listed(reap, event);
         reap->state = rc == PORT_OK ? PLOG__REAP_EMPTY : PLOG__REAP_SYNC_REMOVED;
     } else if (reap->state == PLOG__REAP_REMOVE) {
         reap->state = PLOG__REAP_SYNC_REMOVED;
@@ -451,10 +472,7 @@ void plog__reap_done(struct plog *plog, const struct port_event *event, struct p
         if (event->done.rc == PORT_IO) { plog__disk_fail(plog); }
         end_segment(plog);
     } else if (reap->state == PLOG__REAP_STRAYS) {
-        if (event->done.effect == PORT_LIST) {
-            reap->list_bytes = event->done.rc == PORT_OK ? base_min_u64(event->done.count, BASE_PAGE_BYTES) : 0;
-            reap->list_at = 0;
-        }
+        if (event->done.effect == PORT_LIST) { listed(reap, event); }
     } else if (reap->state != PLOG__REAP_UNLINK) { /* a segment's file that can't be unlinked is left alone */
         log_done(plog, plog__log_at(plog, reap->log), event);
     }

@@ -251,9 +251,8 @@ static void lose_sync(struct plog *plog, struct plog__log *log, struct plog__seg
         plog__segment_damage(log, segment, segment->synced_bytes, segment->size_bytes);
         segment->synced_bytes = segment->size_bytes;
     }
-    if (!segment->is_doomed) {
-        plog__log_fail(plog, log);
-    } /* what was written can't be made durable: nothing after it may be */
+    /* What was written can't be made durable: nothing after it may be. */
+    if (!segment->is_doomed) { plog__log_fail(plog, log); }
     if (plog->capture.state != PLOG__CAPTURE_IDLE) { plog__task_ready(plog, &plog->capture.task); }
 }
 
@@ -280,11 +279,9 @@ void plog__sync_advance(struct plog *plog, struct plog__segment *segment, struct
         return;
     }
     struct plog__segment *before = unsynced_before(log, segment);
-    if (before != NULL) {
+    if (before != NULL) { /* its end, or its doom, brings us back here */
         plog__file_release(plog, &segment->sync);
-        if (!before->is_sync_in_flight) {
-            plog__sync_want(plog, before);
-        } /* its end, or its doom, brings us back here */
+        if (!before->is_sync_in_flight) { plog__sync_want(plog, before); }
         return;
     }
     enum port_rc rc;
@@ -469,8 +466,9 @@ void plog__retain(struct plog *plog, struct plog__log *log)
     if (log->is_cutting) { return; }
     if (!plog__wall_is_sane(plog)) { return; }
     int64_t start = log->offset_start;
-    CHECK(log->size_bytes >= bytes_on_their_way(log));
-    uint64_t left_bytes = log->size_bytes - bytes_on_their_way(log);
+    uint64_t moving_bytes = bytes_on_their_way(log);
+    CHECK(log->size_bytes >= moving_bytes);
+    uint64_t left_bytes = log->size_bytes - moving_bytes;
     uint32_t left = PLOG__RETAIN_MAX;
     for (struct plog__segment *segment = plog__segment_first(log); segment != NULL && left > 0;
          segment = plog__segment_next(log, segment), left--) {

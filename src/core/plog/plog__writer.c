@@ -68,9 +68,10 @@ void plog__undo_want(struct plog *plog, struct plog__log *log, struct plog__segm
 /* Nothing comes after its end any more, so what a crash or a reserve left there is cut now or never. Kept where lost entries may have named it. */
 static void cut_before_seal(struct plog *plog, struct plog__log *log, struct plog__segment *segment)
 {
-    bool is_kept = plog->has_lost_entries || log->is_suspect || log->is_damaged || log->damaged_count > 0;
     bool is_longer = segment->needs_cut || segment->has_reserve;
-    if (!is_longer || !segment->is_created || is_kept || log->needs_undo || log->is_dir_lost) { return; }
+    if (!is_longer || !segment->is_created || plog__may_be_named(plog, log) || log->needs_undo || log->is_dir_lost) {
+        return;
+    }
     plog__undo_want(plog, log, segment);
     plog__task_ready(plog, &log->writer);
 }
