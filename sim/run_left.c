@@ -47,7 +47,7 @@ static void judge_logs(struct run *run)
     for (uint32_t i = 0; i < run->left_count; i++) {
         const struct run_left *left = &run->left[i];
         const struct history_op *topic = final_topic(run, left->topic);
-        if (topic == NULL || (topic->count > left->id.index && base_uuid_compare(topic->id, left->id.topic) == 0)) {
+        if (topic == NULL || (topic->count > left->id.index && base_uuid_equal(topic->id, left->id.topic))) {
             continue;
         }
         check_breach(&run->report, "I25", "the broker keeps a log %s, and there is no such partition of topic %s",

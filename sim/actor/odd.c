@@ -178,8 +178,8 @@ static void note_end(struct odd *odd, const struct kafka_fetch_response *answer)
     for (int32_t t = 0; t < answer->responses_count; t++) {
         const struct kafka_fetch_response_partition_data *data = answer->responses[t].partitions;
         if (answer->responses[t].partitions_count == 0 || data[0].error_code != 0) { continue; }
-        bool is_it = base_uuid_compare(odd->topic, answer->responses[t].topic_id) == 0 &&
-                     odd->partition == data[0].partition_index;
+        bool is_it =
+            base_uuid_equal(odd->topic, answer->responses[t].topic_id) && odd->partition == data[0].partition_index;
         if (!is_it && odd->has_place && !odd->is_opening) { continue; }
         odd->has_place = true;
         odd->topic = answer->responses[t].topic_id;

@@ -99,7 +99,7 @@ void check_stream_deleting(struct check_stream *stream, struct base_uuid topic)
 {
     if (base_uuid_is_none(topic)) { return; }
     for (uint32_t i = 0; i < stream->log_count; i++) {
-        if (base_uuid_compare(stream->logs[i].id.topic, topic) == 0) { stream->logs[i].may_go = true; }
+        if (base_uuid_equal(stream->logs[i].id.topic, topic)) { stream->logs[i].may_go = true; }
     }
 }
 
@@ -123,7 +123,7 @@ static bool is_own(const struct stream_log *log)
     struct base_uuid metadata = {{0}}, coordinators = {{0}};
     metadata.b[15] = 1;
     coordinators.b[15] = 2;
-    return base_uuid_compare(log->id.topic, metadata) == 0 || base_uuid_compare(log->id.topic, coordinators) == 0;
+    return base_uuid_equal(log->id.topic, metadata) || base_uuid_equal(log->id.topic, coordinators);
 }
 
 static void judge_recovered(struct check_stream *stream, struct stream_log *log, const struct check_log *now)

@@ -193,6 +193,7 @@ struct check_stream {
     uint32_t group_count, group_room;
     struct stream_log *logs;
     uint32_t log_count, log_room;
+    uint32_t log_next; /* where the next one that is asked for may stand */
     struct stream_conn *conns;
     uint32_t conn_count, conn_room;
     struct stream_session *sessions;

@@ -43,10 +43,15 @@ struct stream_log *stream__find_log(const struct check_stream *stream, struct ba
     return NULL;
 }
 
+/* Every step looks at every log, in much the order in which they were met: the one after the last is mostly the one. */
 struct stream_log *stream__log(struct check_stream *stream, struct base_part id)
 {
-    struct stream_log *found = stream__find_log(stream, id);
-    if (found != NULL) { return found; }
+    for (uint32_t i = 0, at = stream->log_next; i < stream->log_count; i++, at++) {
+        if (at >= stream->log_count) { at = 0; }
+        if (!base_part_equal(stream->logs[at].id, id)) { continue; }
+        stream->log_next = at + 1;
+        return &stream->logs[at];
+    }
     stream->logs = check__grow(stream->logs, stream->log_count, &stream->log_room, sizeof *stream->logs);
     struct stream_log *log = &stream->logs[stream->log_count++];
     *log = (struct stream_log){.id = id};

@@ -116,7 +116,7 @@ static const struct stream_wanted *find_wanted(const struct stream_question *que
 {
     for (uint32_t i = 0; i < question->wanted_count; i++) {
         const struct stream_wanted *wanted = &question->wanted[i];
-        if (wanted->id.index == index && base_uuid_compare(wanted->id.topic, topic) == 0) { return wanted; }
+        if (wanted->id.index == index && base_uuid_equal(wanted->id.topic, topic)) { return wanted; }
     }
     return NULL;
 }

@@ -207,7 +207,7 @@ static void note_deleted(struct check_stream *stream, struct base_slice body, in
         const struct base_uuid id = response.responses[t].topic_id;
         if (response.responses[t].error_code != 0 || base_uuid_is_none(id)) { continue; }
         for (uint32_t i = 0; i < stream->log_count; i++) {
-            if (base_uuid_compare(stream->logs[i].id.topic, id) == 0) { stream->logs[i].gone_ns = stream->now_ns; }
+            if (base_uuid_equal(stream->logs[i].id.topic, id)) { stream->logs[i].gone_ns = stream->now_ns; }
         }
     }
 }

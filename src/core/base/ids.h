@@ -28,6 +28,8 @@ static inline bool base_uuid_is_none(struct base_uuid id)
     return memcmp(&id, &none, sizeof id) == 0;
 }
 
+static inline bool base_uuid_equal(struct base_uuid a, struct base_uuid b) { return memcmp(a.b, b.b, sizeof a.b) == 0; }
+
 static inline int base_uuid_compare(struct base_uuid a, struct base_uuid b)
 {
     int order = memcmp(a.b, b.b, sizeof a.b);
@@ -41,7 +43,10 @@ static inline int base_part_compare(struct base_part a, struct base_part b)
     return a.index < b.index ? -1 : (a.index > b.index ? 1 : 0);
 }
 
-static inline bool base_part_equal(struct base_part a, struct base_part b) { return base_part_compare(a, b) == 0; }
+static inline bool base_part_equal(struct base_part a, struct base_part b)
+{
+    return a.index == b.index && base_uuid_equal(a.topic, b.topic);
+}
 
 /* The same on every node and build: it decides the shard of a partition. */
 uint64_t base_part_hash(struct base_part part);

@@ -16,10 +16,7 @@
 #define LOAD_TRIES_MAX        20u /* of reads that fail */
 #define STATE_BYTES_OF_REGION 64  /* a part of the shard's memory is for texts of groups */
 
-bool is_coordinator_part(struct base_part part)
-{
-    return base_uuid_compare(part.topic, coordinator_part(0).topic) == 0;
-}
+bool is_coordinator_part(struct base_part part) { return base_uuid_equal(part.topic, coordinator_part(0).topic); }
 
 /* ---- creation --------------------------------------------------------------------------------------------------------- */
 

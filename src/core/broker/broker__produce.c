@@ -59,7 +59,7 @@ static uint32_t first_of(const struct request *request, struct repeats *repeats,
     for (uint32_t at = base_map_first(map, hash); at != BASE_MAP_NONE; at = base_map_next(map, hash, at)) {
         const struct kafka_produce_request_topic_produce_data *before = &topics[base_map_value(map, at)];
         bool is_it = request->version >= 13
-                         ? base_uuid_compare(before->topic_id, topics[t].topic_id) == 0
+                         ? base_uuid_equal(before->topic_id, topics[t].topic_id)
                          : base_slice_equal(kafka_text_slice(before->name), kafka_text_slice(topics[t].name));
         if (is_it) { return base_map_value(map, at); }
     }

@@ -10,7 +10,7 @@
 
 static bool is_same_topic(const struct followed *a, const struct followed *b)
 {
-    return a->topic == b->topic && base_uuid_compare(a->id, b->id) == 0;
+    return a->topic == b->topic && base_uuid_equal(a->id, b->id);
 }
 
 static const struct followed *find_followed(const struct session *session, const struct followed *wanted)
@@ -149,7 +149,7 @@ static void note_ends(const struct client *client, struct session *session, cons
         const struct kafka_fetch_response_fetchable_topic_response *of_topic = &answer->responses[i];
         for (uint32_t j = 0; j < session->count; j++) {
             struct followed *followed = &session->followed[j];
-            bool is_it = session->uses_ids ? base_uuid_compare(followed->id, of_topic->topic_id) == 0
+            bool is_it = session->uses_ids ? base_uuid_equal(followed->id, of_topic->topic_id)
                                            : base_slice_equal(client__topic_name(&client->topics[followed->topic]),
                                                               kafka_text_slice(of_topic->topic));
             for (int32_t p = 0; is_it && p < of_topic->partitions_count; p++) {

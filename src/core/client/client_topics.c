@@ -23,7 +23,7 @@ struct topic *client__topic_find(const struct client *client, struct base_slice 
 struct topic *client__topic_by_id(const struct client *client, struct base_uuid id)
 {
     for (uint32_t i = 0; i < client->topics_used; i++) {
-        if (base_uuid_compare(client->topics[i].id, id) == 0) { return &client->topics[i]; }
+        if (base_uuid_equal(client->topics[i].id, id)) { return &client->topics[i]; }
     }
     return NULL;
 }
@@ -161,7 +161,7 @@ void client__turn_metadata(struct client *client, struct port_out *out)
 /* Another topic under the old name begins anew: offsets and epochs of the old one mean nothing. */
 static void set_topic_id(struct client *client, struct topic *topic, struct base_uuid id)
 {
-    bool is_new = !base_uuid_is_none(topic->id) && base_uuid_compare(topic->id, id) != 0;
+    bool is_new = !base_uuid_is_none(topic->id) && !base_uuid_equal(topic->id, id);
     topic->id = id;
     if (!is_new) { return; }
     for (int32_t i = 0; i < topic->partition_count; i++) {

@@ -72,7 +72,7 @@ struct fetchsession_item {
 static inline bool fetchsession_is_same_topic(bool uses_ids, const struct fetchsession_item *a,
                                               const struct fetchsession_item *b)
 {
-    return uses_ids ? base_uuid_compare(a->id, b->id) == 0 : base_slice_equal(a->name, b->name);
+    return uses_ids ? base_uuid_equal(a->id, b->id) : base_slice_equal(a->name, b->name);
 }
 
 /* All that a session follows, in its order: a copy, in a block of its own. */

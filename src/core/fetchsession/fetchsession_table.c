@@ -29,8 +29,8 @@ static uint32_t topic_find(const struct table *table, struct base_slice name, st
     const struct base_map *map = &table->topics_by_key;
     for (uint32_t at = base_map_first(map, hash); at != BASE_MAP_NONE; at = base_map_next(map, hash, at)) {
         const struct table_topic *topic = &table->topics[base_map_value(map, at)];
-        bool is_it = table->uses_ids ? base_uuid_compare(topic->id, id) == 0
-                                     : base_slice_equal(fetchsession__name(table, topic), name);
+        bool is_it =
+            table->uses_ids ? base_uuid_equal(topic->id, id) : base_slice_equal(fetchsession__name(table, topic), name);
         if (is_it) { return base_map_value(map, at); }
     }
     return TABLE_NONE;

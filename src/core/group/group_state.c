@@ -309,7 +309,7 @@ struct group__offset *group__offset_make(struct groups *groups, struct group__gr
     struct base_link *place = &group->offsets.head;
     for (unsigned i = 0; i < NEIGHBOURS_MAX && place->prev != &group->offsets.head; i++) {
         const struct group__offset *before = BASE_ITEM(place->prev, struct group__offset, link);
-        if (base_uuid_compare(before->part.topic, part.topic) == 0) { break; }
+        if (base_uuid_equal(before->part.topic, part.topic)) { break; }
         place = place->prev;
         if (i + 1 == NEIGHBOURS_MAX) { place = &group->offsets.head; }
     }

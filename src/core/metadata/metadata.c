@@ -142,7 +142,7 @@ const struct metadata_topic *metadata_topic_by_id(const struct metadata *metadat
     for (uint32_t at = base_map_first(&metadata->by_id, hash); at != BASE_MAP_NONE;
          at = base_map_next(&metadata->by_id, hash, at)) {
         const struct metadata_topic *topic = &topic_at(metadata, base_map_value(&metadata->by_id, at))->topic;
-        if (base_uuid_compare(topic->id, id) == 0) { return topic; }
+        if (base_uuid_equal(topic->id, id)) { return topic; }
     }
     return NULL;
 }
@@ -628,7 +628,7 @@ static bool is_same_partition(const struct metadata_partition *a, const struct m
         return false;
     }
     for (uint32_t i = 0; i < a->replicas_count; i++) {
-        if (base_uuid_compare(a->directories[i], b->directories[i]) != 0) { return false; }
+        if (!base_uuid_equal(a->directories[i], b->directories[i])) { return false; }
     }
     return true;
 }
@@ -655,10 +655,10 @@ static bool is_same_text(const char *a, const char *b)
 
 static bool is_same_broker(const struct metadata_broker *a, const struct metadata_broker *b)
 {
-    if (a->id != b->id || a->epoch != b->epoch || base_uuid_compare(a->incarnation, b->incarnation) != 0 ||
-        base_uuid_compare(a->directory, b->directory) != 0 || a->has_rack != b->has_rack ||
-        !is_same_text(a->rack, b->rack) || a->is_fenced != b->is_fenced ||
-        a->is_in_controlled_shutdown != b->is_in_controlled_shutdown || a->endpoints_count != b->endpoints_count) {
+    if (a->id != b->id || a->epoch != b->epoch || !base_uuid_equal(a->incarnation, b->incarnation) ||
+        !base_uuid_equal(a->directory, b->directory) || a->has_rack != b->has_rack || !is_same_text(a->rack, b->rack) ||
+        a->is_fenced != b->is_fenced || a->is_in_controlled_shutdown != b->is_in_controlled_shutdown ||
+        a->endpoints_count != b->endpoints_count) {
         return false;
     }
     for (uint32_t i = 0; i < a->endpoints_count; i++) {
@@ -676,7 +676,7 @@ static bool is_same_topic(const struct metadata *a, const struct metadata *b, ui
 {
     const struct metadata_topic *x = metadata_topic_at(a, rank);
     const struct metadata_topic *y = metadata_topic_at(b, rank);
-    if (!base_slice_equal(metadata_topic_name(x), metadata_topic_name(y)) || base_uuid_compare(x->id, y->id) != 0 ||
+    if (!base_slice_equal(metadata_topic_name(x), metadata_topic_name(y)) || !base_uuid_equal(x->id, y->id) ||
         x->partitions_count != y->partitions_count) {
         return false;
     }
