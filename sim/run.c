@@ -493,12 +493,32 @@ static uint64_t flush_max_ms(const struct run *run)
     return most_ms;
 }
 
+#define DISK_REST_NS (500 * WORLD_MS)
+
+/* What the start and the last requests left to do (the metadata log that is written anew, files that go) takes as long as the disk
+ * does: the broker is idle when it has asked nothing of a disk for a while. */
+static void let_disk_rest(struct run *run)
+{
+    uint64_t end_ns = world_now(run->world) + QUIET_MAX_NS;
+    while (run->disk_due > 0 || world_now(run->world) - run->disk_last_ns < DISK_REST_NS) {
+        if (is_broken(run)) { return; }
+        if (world_now(run->world) >= end_ns) {
+            bool is_swept = run__has_retention(run) || run->groups != NULL; /* what expires goes when it does */
+            if (is_swept) { return; }
+            run__fail(run, "I21", "the disk does not come to rest while a fetch was parked");
+            return;
+        }
+        (void)world_run(run->world, world_now(run->world) + 100 * WORLD_MS); /* is_broken looks */
+    }
+}
+
 /* The final reader waits at every end. In each of three spans shorter than its wait: no request was answered means nothing was
  * looked at, and, unless a checkpoint fell into it, that nothing happened; and never much of anything. */
 static bool idle(struct run *run)
 {
     uint64_t rest_ms = 500 + flush_max_ms(run);
     (void)world_run(run->world, world_now(run->world) + rest_ms * WORLD_MS); /* is_broken looks */
+    let_disk_rest(run);
     check_stream_late(run->stream, WORLD_S);
     for (int i = 0; i < 3; i++) {
         if (i == 2) { run__note_logs(run); }

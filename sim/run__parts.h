@@ -99,6 +99,8 @@ struct run {
     bool is_checkpointing; /* one is being written into checkpoint_file */
     struct port_file checkpoint_file;
     uint64_t broker_events, rows_gone;
+    uint32_t disk_due;                        /* effects on disks under way */
+    uint64_t disk_last_ns;                    /* when one was asked, or ended, last */
     uint32_t alarms_in_row[WORLD_SHARDS_MAX]; /* nothing but alarms, each soon after the one before */
     uint64_t alarm_last_ns[WORLD_SHARDS_MAX]; /* by the node's clock */
 };

@@ -41,6 +41,8 @@ static void note_alarm(struct run *run, uint32_t shard, const struct port_event 
               ALARMS_IN_ROW_MAX);
 }
 
+static bool is_of_disk(enum port_effect_kind kind) { return kind >= PORT_OPEN && kind <= PORT_SPACE; }
+
 static void on_event(void *context, uint32_t node, uint32_t shard, const struct port_event *event,
                      struct base_slice payload, const void *machine)
 {
@@ -49,6 +51,10 @@ static void on_event(void *context, uint32_t node, uint32_t shard, const struct 
     if (run->config->until > 0 && world_events(run->world) > run->config->until) { run__leave(run); }
     if (node != run->cast.broker) { return; }
     run->broker_events += 1;
+    if (event->kind == PORT_EVENT_DONE && is_of_disk(event->done.effect)) {
+        run->disk_due -= 1;
+        run->disk_last_ns = world_now(run->world);
+    }
     note_event(run, shard, event);
     note_alarm(run, shard, event);
     check_stream_event(run->stream, shard, event, payload);
@@ -191,6 +197,10 @@ static void on_effect(void *context, uint32_t node, uint32_t shard, const struct
     if (effect->kind == PORT_ACCEPT) { now_open(run); }
     if (effect->kind == PORT_READY) { now_serves(run, shard); }
     if (effect->kind == PORT_LOG) { note_words(run, effect); }
+    if (is_of_disk(effect->kind)) {
+        run->disk_due += 1;
+        run->disk_last_ns = world_now(run->world);
+    }
     note_checkpoint(run, effect);
     note_disk_effect(run, shard, effect);
     check_stream_effect(run->stream, shard, effect);
@@ -263,6 +273,7 @@ static void on_boot(void *context, uint32_t node)
         run->alarm_last_ns[i] = 0;
     }
     run->is_open = run->is_recovered = run->is_anew = false;
+    run->disk_due = 0;
     run__groups_booted(run);
     run->result->starts += 1;
     if (run->result->starts == 1) { return; }

@@ -22,10 +22,11 @@ struct stream_batch { /* of a segment, where it was written last */
 struct stream_path { /* one file, whatever name it has */
     char *name;      /* NULL: unlinked */
     bool is_journal;
-    bool is_opened;               /* in this life */
-    bool is_born;                 /* a segment: a row of the journal has named it */
-    uint64_t written_end;         /* as above */
-    int64_t asked_end;            /* of a segment: past the last batch that was ever written to it */
+    bool is_opened;       /* in this life */
+    uint64_t refused_ns;  /* when the host had no handle for it last, by the node's clock; 0: not in this life */
+    bool is_born;         /* a segment: a row of the journal has named it */
+    uint64_t written_end; /* as above */
+    int64_t asked_end;    /* of a segment: past the last batch that was ever written to it */
     struct stream_batch *batches; /* of a segment, by position */
     uint32_t batch_count, batch_room;
 };
@@ -226,6 +227,9 @@ int64_t stream__durable_end(const struct check_stream *stream, const struct stre
 
 /* A page-cache log that has flush.ms: nobody may have forgotten what is older than that. */
 void stream__judge_flush(struct check_stream *stream, const struct stream_log *log);
+
+/* When the host had no handle for one of its segments last; 0: not in this life. */
+uint64_t stream__refused_ns(const struct check_stream *stream, const struct stream_log *log);
 
 /* Past the last offset that was ever written to its segments. */
 int64_t stream__asked_end(const struct check_stream *stream, const struct stream_log *log);

@@ -132,6 +132,12 @@ static uint32_t path_of(const struct check_stream *stream, struct port_file id)
     return UINT32_MAX;
 }
 
+static void note_refused(struct check_stream *stream, struct port_file id)
+{
+    uint32_t path = path_of(stream, id);
+    if (path != UINT32_MAX) { stream->paths[path].refused_ns = stream->now_ns; }
+}
+
 static void forget_open(struct check_stream *stream, struct port_file id)
 {
     for (uint32_t i = 0; i < stream->open_count; i++) {
@@ -212,6 +218,19 @@ bool stream__has_unsynced_segment(const struct check_stream *stream, const struc
         if (base >= log->synced_end && base < end) { return true; }
     }
     return false;
+}
+
+uint64_t stream__refused_ns(const struct check_stream *stream, const struct stream_log *log)
+{
+    char folder[STREAM_FOLDER_BYTES];
+    stream__folder_of(log, folder);
+    uint64_t last_ns = 0;
+    for (uint32_t i = 0; i < stream->path_count; i++) {
+        if (stream->paths[i].refused_ns > last_ns && is_segment_in(stream, i, folder)) {
+            last_ns = stream->paths[i].refused_ns;
+        }
+    }
+    return last_ns;
 }
 
 int64_t stream__asked_end(const struct check_stream *stream, const struct stream_log *log)
@@ -542,7 +561,8 @@ void stream__disk_done(struct check_stream *stream, const struct port_event *eve
     if (rc == PORT_IO || is_lack) { stream->counts.errors += 1; }
     switch ((int)event->done.effect) {
     case PORT_OPEN:
-        if (event->done.rc != PORT_OK) { forget_open(stream, event->done.file); }
+        if (rc == PORT_NO_HANDLES) { note_refused(stream, event->done.file); }
+        if (rc != PORT_OK) { forget_open(stream, event->done.file); }
         return;
     case PORT_CLOSE_FILE: forget_open(stream, event->done.file); return;
     case PORT_WRITE: done_write(stream, event); return;
@@ -557,6 +577,9 @@ void stream__disk_crash(struct check_stream *stream, enum check_crash crash)
 {
     stream->open_count = 0;
     stream->sync_count = 0;
+    for (uint32_t i = 0; i < stream->path_count; i++) {
+        stream->paths[i].refused_ns = 0;
+    } /* by a clock that is no more */
     if (crash != CHECK_STOPPED) {
         for (uint32_t i = 0; i < stream->path_count; i++) {
             stream->paths[i].written_end = 0;

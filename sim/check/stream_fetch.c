@@ -81,15 +81,30 @@ static uint64_t there_since(const struct check_stream *stream, const struct stre
     return since;
 }
 
+/* From when on its records can be told: they are there, and the host had a handle for each try to open their segment. While it has
+ * none the broker tries again and again, for no longer than the fetch would wait for records; from the last try that was refused
+ * on it has as long as from the first record. */
+static uint64_t readable_since(const struct check_stream *stream, const struct stream_wanted *wanted, uint64_t asked_ns,
+                               uint64_t late_ns)
+{
+    uint64_t since = there_since(stream, wanted, asked_ns);
+    if (since == UINT64_MAX) { return since; }
+    since = base_max_u64(since, asked_ns);
+    const struct stream_log *log = stream__find_log(stream, wanted->id);
+    bool is_late = stream->now_ns > since && stream->now_ns - since > late_ns;
+    if (!is_late || log->may_go) { return since; }
+    return base_max_u64(since, stream__refused_ns(stream, log));
+}
+
 void stream__fetch_ended(struct check_stream *stream, const struct stream_question *question)
 {
     if (question->wait_ns == 0 || question->late_ns == UINT64_MAX) { return; }
     uint64_t due_ns = base_deadline_ns(question->asked_ns, question->wait_ns);
     const struct stream_wanted *by = NULL;
     for (uint32_t i = 0; i < question->wanted_count; i++) {
-        uint64_t since = there_since(stream, &question->wanted[i], question->asked_ns);
-        if (since == UINT64_MAX || base_max_u64(since, question->asked_ns) >= due_ns) { continue; }
-        due_ns = base_max_u64(since, question->asked_ns);
+        uint64_t since = readable_since(stream, &question->wanted[i], question->asked_ns, question->late_ns);
+        if (since >= due_ns) { continue; }
+        due_ns = since;
         by = &question->wanted[i];
     }
     if (stream->now_ns <= due_ns || stream->now_ns - due_ns <= question->late_ns) { return; }

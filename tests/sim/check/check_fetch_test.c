@@ -102,6 +102,20 @@ static void answer_fetch(struct fixture *f, int16_t error, int64_t start, int64_
     assert_int_equal(check_stream_counts(f->stream)->answers[FETCH], 1);
 }
 
+/* The broker opens it, and is told that. */
+static void open_file(struct fixture *f, const char *path, enum port_rc rc)
+{
+    const struct port_file file = {.slot = 1, .generation = 1};
+    struct port_effect open = {.kind = PORT_OPEN, .token = 1, .file = file, .path = base_slice_text(path)};
+    check_stream_effect(f->stream, 0, &open);
+    struct port_event done = {.kind = PORT_EVENT_DONE, .now_ns = f->now_ms * 1000000};
+    done.done.effect = PORT_OPEN;
+    done.done.token = 1;
+    done.done.file = file;
+    done.done.rc = rc;
+    check_stream_event(f->stream, 0, &done, (struct base_slice){.at = NULL});
+}
+
 static void delete_topic(struct fixture *f)
 {
     struct kafka_delete_topics_request_delete_topic_state wanted;
@@ -230,6 +244,86 @@ static void at_a_stop_it_may_be_answered_at_once(void **state)
     expect(f, NULL);
 }
 
+#define SEGMENT "t-0/00000000000000000000.log"
+
+/* A record comes when a fetch waits for it already; the open of its segment, a while later, ends so; and then so much time goes. */
+static struct fixture *given_an_open(const char *path, enum port_rc rc, uint64_t then_ms)
+{
+    struct fixture *f = given();
+    see(f, 0, 0);
+    ask_fetch(f, 0);
+    see(f, 0, 1);
+    f->now_ms += LATE_MS + 50;
+    open_file(f, path, rc);
+    f->now_ms += then_ms;
+    return f;
+}
+
+static void a_fetch_waits_on_while_there_is_no_handle_for_its_segment(void **state)
+{
+    (void)state;
+    struct fixture *f = given_an_open(SEGMENT, PORT_NO_HANDLES, LATE_MS);
+    answer_fetch(f, KAFKA_ERROR_KAFKA_STORAGE_ERROR, 0, 0);
+    expect(f, NULL);
+}
+
+static void a_fetch_that_waits_on_though_no_handle_was_refused_any_more_is_I21(void **state)
+{
+    (void)state;
+    struct fixture *f = given_an_open(SEGMENT, PORT_NO_HANDLES, LATE_MS + 10);
+    answer_fetch(f, KAFKA_ERROR_KAFKA_STORAGE_ERROR, 0, 0);
+    expect(f, "a fetch is answered 110 ms after there was something");
+}
+
+static void no_handle_for_another_file_is_no_reason_to_wait(void **state)
+{
+    (void)state;
+    static const char *const paths[] = {"t-0/00000000000000000000.index", "t-1/00000000000000000000.log"};
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(paths); i++) {
+        struct fixture *f = given_an_open(paths[i], PORT_NO_HANDLES, 10);
+        answer_fetch(f, KAFKA_ERROR_KAFKA_STORAGE_ERROR, 0, 0);
+        expect(f, "a fetch is answered 160 ms after there was something");
+    }
+}
+
+static void no_other_end_of_an_open_is_a_reason_to_wait(void **state)
+{
+    (void)state;
+    static const enum port_rc rcs[] = {PORT_OK, PORT_IO};
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(rcs); i++) {
+        struct fixture *f = given_an_open(SEGMENT, rcs[i], 10);
+        answer_fetch(f, KAFKA_ERROR_KAFKA_STORAGE_ERROR, 0, 0);
+        expect(f, "a fetch is answered 160 ms after there was something");
+    }
+}
+
+static void a_fetch_that_finds_no_handle_is_answered_when_its_time_is_over(void **state)
+{
+    (void)state;
+    struct fixture *f = given_an_open(SEGMENT, PORT_NO_HANDLES, WAIT_MS - 50);
+    open_file(f, SEGMENT, PORT_NO_HANDLES);
+    f->now_ms += 10;
+    answer_fetch(f, KAFKA_ERROR_KAFKA_STORAGE_ERROR, 0, 0);
+    expect(f, "a fetch is answered 110 ms after its time was over");
+}
+
+static void a_handle_that_an_earlier_start_was_refused_is_no_reason_to_wait(void **state)
+{
+    (void)state;
+    struct fixture *f = given();
+    see(f, 0, 0);
+    f->now_ms = WAIT_MS;
+    open_file(f, SEGMENT, PORT_NO_HANDLES);
+    check_stream_crash(f->stream, CHECK_PROCESS);
+    f->now_ms = 1;
+    see(f, 0, 0);
+    ask_fetch(f, 0);
+    see(f, 0, 1);
+    f->now_ms += LATE_MS + 10;
+    answer_fetch(f, KAFKA_ERROR_KAFKA_STORAGE_ERROR, 0, 0);
+    expect(f, "a fetch is answered 110 ms after there was something");
+}
+
 static void a_fetch_that_waits_on_when_its_topic_was_deleted_is_I21(void **state)
 {
     (void)state;
@@ -342,6 +436,12 @@ int main(void)
         cmocka_unit_test(a_peer_that_sends_no_more_may_be_answered_at_once),
         cmocka_unit_test(a_peer_that_sends_no_more_and_is_made_to_wait_is_I21),
         cmocka_unit_test(at_a_stop_it_may_be_answered_at_once),
+        cmocka_unit_test(a_fetch_waits_on_while_there_is_no_handle_for_its_segment),
+        cmocka_unit_test(a_fetch_that_waits_on_though_no_handle_was_refused_any_more_is_I21),
+        cmocka_unit_test(no_handle_for_another_file_is_no_reason_to_wait),
+        cmocka_unit_test(no_other_end_of_an_open_is_a_reason_to_wait),
+        cmocka_unit_test(a_fetch_that_finds_no_handle_is_answered_when_its_time_is_over),
+        cmocka_unit_test(a_handle_that_an_earlier_start_was_refused_is_no_reason_to_wait),
         cmocka_unit_test(a_fetch_that_waits_on_when_its_topic_was_deleted_is_I21),
         cmocka_unit_test(a_fetch_that_ends_soon_after_the_deletion_is_good),
         cmocka_unit_test(an_offset_that_is_there_and_called_out_of_range_is_I23),

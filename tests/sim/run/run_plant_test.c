@@ -127,6 +127,25 @@ static void restless(void *machine, const struct port_event *event, struct port_
     port_alarm(out, event->now_ns + 100 * WORLD_MS);
 }
 
+/* Its disk is never still: it syncs its directory while it serves, again and again, and keeps that from the broker. */
+static void syncing_without_end(void *machine, const struct port_event *event, struct port_out *out)
+{
+    static const uint64_t token = 77;
+    static bool is_stopping, is_ready, is_under_way;
+    struct port_event passed = *event;
+    if (event->kind == PORT_EVENT_START) { is_stopping = is_ready = is_under_way = false; }
+    if (event->kind == PORT_EVENT_STOP) { is_stopping = true; }
+    if (event->kind == PORT_EVENT_DONE && event->done.token == token) {
+        passed.kind = PORT_EVENT_TURN;
+        is_under_way = false;
+    }
+    broker_step(machine, &passed, out);
+    for (uint32_t i = 0; i < out->effect_count; i++) { is_ready = is_ready || out->effects[i].kind == PORT_READY; }
+    if (!is_ready || is_stopping || is_under_way || port_out_room(out) == 0) { return; }
+    (void)port_emit(out, PORT_SYNC_DIR, token); /* path "" */
+    is_under_way = true;
+}
+
 /* Asks for a sync of a file that is not open, and keeps the answer from the broker. */
 static void asking_for_what_is_not_open(void *machine, const struct port_event *event, struct port_out *out)
 {
@@ -233,6 +252,7 @@ static void a_broker_with_a_mistake_is_told(void **state)
         {leaving_files_open, "I25", "does not come to rest"},
         {looping, "I21", "alarms and nothing else"},
         {restless, "I21", "events in 3 s while a fetch was parked"},
+        {syncing_without_end, "I21", "the disk does not come to rest"},
         {asking_for_what_is_not_open, "I24", "names file 4000.1, which is not open"},
         {spoiling_its_indexes, "I15", ".index"},
         {leaving_segments, "I25", "is left on the disk, and its log begins at"},
