@@ -74,7 +74,10 @@ void run__groups_configure(struct run *run, const struct world_knobs *knobs)
     config->offsets_check_ms = (uint64_t)shape->group_sweep_ms;
     config->offsets_retention_minutes = (int32_t)shape->offsets_minutes;
     config->coordinator_grown_bytes = (uint64_t)shape->group_grown_kb << 10;
-    if (is_crowded(run)) { config->connections_max = 320; }
+    if (is_crowded(run)) {
+        config->connections_max = 320;
+        shape->region_mb = base_max_i64(shape->region_mb, NODE_REGION_MB_CROWDED);
+    }
     run->groups = check_groups_create(&run->report, &run->history);
     check_groups_rules(run->groups, shape->offsets_minutes * 60000,
                        round_ms(shape) * WORLD_MS + 3 * run->slow_max_ns + 10 * WORLD_S);
