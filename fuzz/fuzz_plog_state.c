@@ -17,6 +17,7 @@
 
 #define PAGES_BYTES ((size_t)512 << 10)
 #define ARENA_BYTES ((size_t)256 << 10)
+#define WALL_MS     INT64_C(1700000000000)
 #define STEPS_MAX   100000
 #define EFFECTS_MAX 64
 #define PENDING_MAX 1024
@@ -127,7 +128,7 @@ static bool step(struct world *world)
     world->steps += 1;
     must(world->steps < STEPS_MAX);
     world->now_ns += 1000;
-    struct port_event event = {.now_ns = world->now_ns, .wall_ms = 1700000000000};
+    struct port_event event = {.now_ns = world->now_ns, .wall_ms = WALL_MS};
     if (world->count > 0) {
         struct port_effect effect = world->pending[world->first];
         world->first = (world->first + 1) % PENDING_MAX;
@@ -280,6 +281,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     must(base_pages_create((struct base_region){.at = pages_memory, .size_bytes = PAGES_BYTES}, reserve, &pages) ==
          BASE_OK);
     must(plog_create(&arena, pages, &config, &world->plog) == BASE_OK);
+    struct port_event start = {.kind = PORT_EVENT_START, .wall_ms = WALL_MS};
+    plog_start(world->plog, &start);
     world->is_talking = (data[0] & 4) != 0;
     world->is_ours = (data[0] & 8) == 0;
     world->input = (struct input){.at = data + 1, .left = size - 1};

@@ -590,6 +590,7 @@ static void step(void *machine, const struct port_event *event, struct port_out 
     shard->step_left = (uint32_t)shard->run->shape.step_max;
     switch (event->kind) {
     case PORT_EVENT_START:
+        plog_start(shard->plog, event);
         if (shard->shard == 0) { journal_start(shard->journal, out); }
         break;
     case PORT_EVENT_DONE: on_done(shard, event, out); break;

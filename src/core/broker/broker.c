@@ -251,7 +251,10 @@ void broker_step(struct broker *broker, const struct port_event *event, struct p
     broker->step_left = broker->config.step_max;
     flush_outbox(broker, out);
     switch (event->kind) {
-    case PORT_EVENT_START: start_begin(broker, out); break;
+    case PORT_EVENT_START:
+        plog_start(broker->plog, event);
+        start_begin(broker, out);
+        break;
     case PORT_EVENT_DONE: on_done(broker, event, out); break;
     case PORT_EVENT_ALARM: on_alarm(broker, event, out); break;
     case PORT_EVENT_TURN: on_turn(broker, event, out); break;

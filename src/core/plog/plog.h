@@ -323,6 +323,8 @@ bool plog_poll(struct plog *plog, struct plog_out *plog_out);
 
 /* ---- events ---------------------------------------------------------------------------------------------------------- */
 
+/* At START, before all else: by how much wall time is ahead then is what later steps of the wall clock are measured by. */
+void plog_start(struct plog *plog, const struct port_event *event);
 void plog_done(struct plog *plog, const struct port_event *event,
                struct port_out *out); /* a completion with PLOG_TOKEN_ROOM */
 /* At TURN and at CONTINUE: writes what was gathered; asks for CONTINUE if work is left. */

@@ -616,8 +616,8 @@ struct plog {
     struct base_pages *pages;
     uint64_t now_ns;
     int64_t wall_ms;
-    bool has_clock;
-    int64_t wall_ahead_ms; /* wall less monotonic time at the first event */
+    bool is_started;
+    int64_t wall_ahead_ms; /* wall less monotonic time at the start */
     enum plog__life life;
     bool is_failed;                              /* the disk */
     struct base_part orphans[PLOG__ORPHANS_MAX]; /* runs of them were replayed, and what made them was not */

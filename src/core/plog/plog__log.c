@@ -433,11 +433,17 @@ void plog__end(struct plog *plog, struct port_out *out)
 
 void plog__clock(struct plog *plog, const struct port_event *event)
 {
-    CHECK(event->now_ns >= plog->now_ns);
+    CHECK(plog->is_started && event->now_ns >= plog->now_ns);
     plog->now_ns = event->now_ns;
     plog->wall_ms = event->wall_ms;
-    if (plog->has_clock) { return; }
-    plog->has_clock = true;
+}
+
+/* Before anything is replayed: a start takes as long as it takes, and the wall clock may step meanwhile. */
+void plog_start(struct plog *plog, const struct port_event *event)
+{
+    CHECK(!plog->is_started);
+    plog->is_started = true;
+    plog__clock(plog, event);
     plog->wall_ahead_ms = event->wall_ms - (int64_t)(event->now_ns / NS_PER_MS);
     plog->sweep_at_ns = base_deadline_ns(event->now_ns, plog->config.retention_check_ms * NS_PER_MS);
 }

@@ -769,6 +769,22 @@ static void a_wall_clock_that_jumped_ahead_deletes_nothing(void **state)
     world_free(world);
 }
 
+static void a_wall_clock_that_jumps_ahead_while_a_start_replays_deletes_nothing(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    world->log_config.retention_ms = 3600000;
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100, .timestamp = world->wall_ms});
+    world_run(world);
+    world->start_step_ms = INT64_C(31536000000);
+    world_restart(world, CRASH_PROCESS);
+    ref = world_log(world, 0, "topic", 0);
+    world_alarm(world, 300001);
+    assert_int_equal(world_view(world, ref).offset_start, 0);
+    world_free(world);
+}
+
 /* A host without a clock of its own starts years behind, and its clock is set right later. */
 static void a_start_with_the_clock_behind_makes_no_record_older(void **state)
 {
@@ -888,6 +904,7 @@ int main(void)
         cmocka_unit_test(a_record_from_the_future_does_not_defeat_retention),
         cmocka_unit_test(a_record_from_the_future_that_is_replayed_with_the_clock_behind_takes_no_fresh_one_along),
         cmocka_unit_test(a_wall_clock_that_jumped_ahead_deletes_nothing),
+        cmocka_unit_test(a_wall_clock_that_jumps_ahead_while_a_start_replays_deletes_nothing),
         cmocka_unit_test(a_start_with_the_clock_behind_makes_no_record_older),
         cmocka_unit_test(a_clock_that_goes_back_and_partly_forth_takes_no_fresh_record),
         cmocka_unit_test(epoch_ends_are_as_kafka_answers_them),

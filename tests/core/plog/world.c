@@ -717,6 +717,10 @@ void world_start(struct world *world)
     assert_int_equal(base_pages_create(region, reserve, &world->pages), BASE_OK);
     base_arena_init_zeroed(&world->arena, world->arena_memory, arena_bytes);
     assert_int_equal(plog_create(&world->arena, world->pages, &world->config, &world->plog), BASE_OK);
+    struct port_event event = now(world, PORT_EVENT_START);
+    plog_start(world->plog, &event);
+    world->wall_ms += world->start_step_ms;
+    world->start_step_ms = 0;
     port_out_begin(&world->out);
     world->wants_turn = false;
     world->wants_continue = false;

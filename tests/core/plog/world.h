@@ -113,6 +113,7 @@ struct world {
     struct port_out out;
     uint64_t now_ns;
     int64_t wall_ms;
+    int64_t start_step_ms; /* by how much the wall clock steps right after the next START */
     bool wants_turn, wants_continue;
     struct answer answers[ANSWERS_MAX];
     uint64_t next_token;
