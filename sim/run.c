@@ -20,6 +20,7 @@
 #define KNOCK_PAUSE_NS     (1300 * WORLD_MS) /* longer than a wake-up may take */
 #define IDLE_NS            (3 * WORLD_S)
 #define IDLE_EVENTS_MAX    60
+#define SWEEP_SLOTS        64  /* groups and offsets that a step of a sweep looks at */
 #define RETENTION_CHECK_MS 400 /* each shard looks at its logs so often, where there is something to be deleted */
 
 /* A failed CHECK of the core ends the run, not the program: one run at a time in a process. */
@@ -543,7 +544,9 @@ static bool idle(struct run *run)
         }
         uint64_t sweeps = run__has_retention(run) ? IDLE_NS / (RETENTION_CHECK_MS * WORLD_MS) : 0;
         if (run->groups != NULL) { /* a step may look at one piece of one coordinator's log only */
-            sweeps += 8 * (IDLE_NS / ((uint64_t)run->shape.group_sweep_ms * WORLD_MS) + 1);
+            uint64_t slots = (uint64_t)run->shape.groups * (1 + count_partitions(run));
+            uint64_t pieces = 8 * (1 + slots / SWEEP_SLOTS);
+            sweeps += pieces * (IDLE_NS / ((uint64_t)run->shape.group_sweep_ms * WORLD_MS) + 1);
         }
         if (events > (IDLE_EVENTS_MAX + 8 * sweeps) * (uint64_t)run->shape.shards +
                          (24 + 2 * sweeps) * count_partitions(run)) { /* one step may look at one log only */
