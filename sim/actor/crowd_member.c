@@ -300,6 +300,14 @@ static void refused(struct actor *actor, struct crowd_member *member, int32_t er
     }
 }
 
+/* A static one that is started anew as soon as it has joined, while its leader's assignment is waited for, and is back at once: it
+ * remembers nothing but who it is. */
+static bool is_started_anew(struct actor *actor, const struct crowd_member *member)
+{
+    bool may_be = member->instance[0] != 0 && has(member, MANNER_MORTAL) && crowd__is_loading(actor);
+    return may_be && crowd__chance(actor, 3);
+}
+
 static void joined(struct actor *actor, struct crowd_member *member, uint32_t op,
                    const struct kafka_join_group_response *answer)
 {
@@ -326,6 +334,11 @@ static void joined(struct actor *actor, struct crowd_member *member, uint32_t op
     member->generation = answer->generation_id;
     member->leads = kafka_text_equal(answer->leader, answer->member_id) && answer->members_count > 0;
     crowd__take_seats(actor, member, answer);
+    if (is_started_anew(actor, member)) {
+        be_nobody(member);
+        member->next_ns = actor->now_ns + 1 + base_prng_below(&actor->prng, 10 * WORLD_MS);
+        return;
+    }
     member->state = STATE_JOINED;
     bool is_idle = member->leads && has(member, MANNER_IDLE) && crowd__is_loading(actor) && crowd__chance(actor, 2);
     member->back_ns = actor->now_ns + (is_idle ? IDLE_NS : 0);
