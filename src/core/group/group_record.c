@@ -287,10 +287,11 @@ static enum base_rc apply_member_gone(struct groups *groups, const struct kafka_
 {
     struct group__group *group = group__find(groups, kafka_text_slice(record->group_id));
     if (group == NULL) { return BASE_OK; }
-    struct group__member *member = group__member(groups, group, kafka_text_slice(record->member_id));
-    if (member == NULL) { return BASE_OK; }
+    /* Also of one that isn't known: a log that is written anew may begin between a member's record and its going, with the group
+     * as it was before. */
     group->needs_rebalance = group->needs_rebalance || group->state != GROUP__EMPTY;
-    group__member_free(groups, member, KAFKA_ERROR_UNKNOWN_MEMBER_ID);
+    struct group__member *member = group__member(groups, group, kafka_text_slice(record->member_id));
+    if (member != NULL) { group__member_free(groups, member, KAFKA_ERROR_UNKNOWN_MEMBER_ID); }
     return BASE_OK;
 }
 

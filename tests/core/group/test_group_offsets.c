@@ -489,6 +489,31 @@ static void the_log_written_anew_says_that_a_member_is_missing(void **state)
     assert_string_equal(state_of("g"), "PreparingRebalance");
 }
 
+static void the_log_written_anew_says_that_a_member_went_between_its_group_and_its_own_record(void **state)
+{
+    (void)state;
+    desk.config.logs_count = 1;
+    open_desk();
+    const char *ids[STABLE_MAX];
+    given_stable(2, ids);
+    char name[16];
+    for (int i = 0; i < 100; i++) { /* more than a piece: the members come in a later one than the group */
+        (void)snprintf(name, sizeof name, "g%d", i);
+        (void)commit(simple(name), "t", 0, i);
+    }
+    desk.is_holding = true;
+    begin_snapshot(0);
+    assert_int_equal(held(), 1); /* the group as it is */
+    (void)leave(3, ids[1], NULL);
+    for (int i = 0; i < 20 && snapshot_is_running(); i++) { land(); }
+    assert_false(snapshot_is_running());
+    desk.is_holding = false;
+    land();
+    restart();
+    assert_int_equal(members_count("g"), 1);
+    assert_string_equal(state_of("g"), "PreparingRebalance");
+}
+
 static void what_is_no_record_is_refused(void **state)
 {
     (void)state;
@@ -529,6 +554,7 @@ int main(void)
         TEST(groups_are_listed_when_every_log_to_be_led_here_is),
         TEST(the_log_written_anew_says_the_same_whatever_goes_on_meanwhile),
         TEST(the_log_written_anew_says_that_a_member_is_missing),
+        TEST(the_log_written_anew_says_that_a_member_went_between_its_group_and_its_own_record),
         TEST(what_is_no_record_is_refused),
     };
 #undef TEST
