@@ -110,7 +110,8 @@ static void restart_rows(struct check_stream *stream, struct stream_log *log, in
     if (log->synced_end > end || !stream__has_unsynced_segment(stream, log, end)) { log->synced_end = end; }
     if (log->synced_end > log->synced_max) { log->synced_max = log->synced_end; }
     uint32_t kept = 0;
-    for (uint32_t i = log->rows_durable; i < log->row_count; i++) {
+    bool is_settled = log->synced_end == end; /* a row below it may have been torn, and its group written over */
+    for (uint32_t i = log->rows_durable; !is_settled && i < log->row_count; i++) {
         if (log->rows[i].offset_end <= end) { log->rows[kept++] = log->rows[i]; }
     }
     log->row_count = kept;

@@ -462,6 +462,27 @@ static void what_a_sync_of_the_segment_covered_is_synced_though_no_row_names_it(
     done_with(f);
 }
 
+static void a_row_that_never_came_to_the_journal_holds_up_none_after_the_restart(void **state)
+{
+    (void)state;
+    struct fixture *f = given();
+    open_file(f, journal_file, "weir-journal/0000000000.wj");
+    open_file(f, segment_file, "t-0/00000000000000000000.log");
+    see_log(f, 0, 5);
+    write_segment(f, 0, 0);
+    uint64_t sync = sync_file(f, segment_file);
+    done(f, PORT_SYNC, segment_file, sync, PORT_OK, 0);
+    uint64_t write = write_run(f, 0, 5, true, 1);
+    done(f, PORT_WRITE, journal_file, write, PORT_IO, 0);
+    check_stream_crash(f->stream, CHECK_PROCESS);
+    see_log(f, 5, 5); /* the segment had it */
+    open_file(f, journal_file, "weir-journal/0000000000.wj");
+    synced(f, 5, 8, 2);
+    see_log(f, 8, 8);
+    assert_int_equal(f->report.count, 0);
+    done_with(f);
+}
+
 /* ---- page-cache logs: what is written counts ---- */
 
 static void see_page_cache(struct fixture *f, int64_t end)
@@ -652,6 +673,7 @@ int main(void)
         cmocka_unit_test(what_a_dead_process_left_unsynced_is_not_synced_by_reading_it),
         cmocka_unit_test(what_was_synced_when_it_was_read_may_be_told_after_its_deletion),
         cmocka_unit_test(what_a_sync_of_the_segment_covered_is_synced_though_no_row_names_it),
+        cmocka_unit_test(a_row_that_never_came_to_the_journal_holds_up_none_after_the_restart),
         cmocka_unit_test(a_page_cache_log_is_acknowledged_when_written_and_not_before),
         cmocka_unit_test(a_power_cut_takes_of_a_page_cache_log_what_was_not_synced_and_no_more),
         cmocka_unit_test(a_dead_process_takes_nothing_of_a_page_cache_log),
