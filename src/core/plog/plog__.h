@@ -386,6 +386,7 @@ struct plog__log {
     struct base_list touched;
     enum plog__flush flush;
     bool is_flush_seal;
+    bool is_flush_anew; /* both files are emptied first */
     uint32_t flush_segment;
     uint64_t flush_done;
     struct port_piece flush_piece;

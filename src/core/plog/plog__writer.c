@@ -45,12 +45,13 @@ static void begin_flush(struct plog *plog, struct plog__log *log, struct plog__s
 {
     CHECK(log->flush == PLOG__FLUSH_NONE);
     CHECK(plog__segment_last(log) == segment);
-    if (segment->is_index_bad) { /* what is in the files is not used again: entries begin anew */
+    log->is_flush_anew = segment->is_index_bad;
+    if (log->is_flush_anew) { /* what is in the files is not used again: both are emptied, and entries begin anew */
         segment->index_count = 0;
         segment->time_count = 0;
         segment->is_index_bad = false;
     }
-    log->flush = PLOG__FLUSH_INDEX;
+    log->flush = log->is_flush_anew ? PLOG__FLUSH_CUT_INDEX : PLOG__FLUSH_INDEX;
     log->is_flush_seal = is_seal;
     log->flush_segment = plog__segment_slot(plog, segment);
     log->flush_done = 0;
@@ -103,6 +104,8 @@ static void end_flush(struct plog *plog, struct plog__log *log, struct plog__seg
         segment->index_count += log->tail.index_count;
         segment->time_count += log->tail.time_count;
     }
+    if (log->is_flush_anew) { segment->is_index_bad = true; } /* old entries may be there still */
+    log->is_flush_anew = false;
     /* Written or not: a capture goes back to the first segment that is clean, and must not stop at one that it never synced. */
     segment->is_index_dirty = true;
     log->tail.index_count = 0; /* on failure: a gap in a sparse index */
@@ -147,7 +150,8 @@ static enum go flush_step(struct plog *plog, struct plog__log *log, struct port_
         return GO_ON;
     }
     if (is_cut) {
-        ask(plog, log, out, PORT_TRUNCATE, PLOG__ASKED_FLUSH)->position_bytes = old_bytes + new_bytes;
+        uint64_t size_bytes = log->is_flush_anew ? 0 : old_bytes + new_bytes;
+        ask(plog, log, out, PORT_TRUNCATE, PLOG__ASKED_FLUSH)->position_bytes = size_bytes;
         return STOP_HERE;
     }
     const uint8_t *from = is_index ? log->tail.index : log->tail.time;
@@ -175,7 +179,10 @@ static void flush_done(struct plog *plog, struct plog__log *log, const struct po
         return;
     }
     if (log->flush == PLOG__FLUSH_CUT_INDEX) {
-        log->flush = PLOG__FLUSH_TIME;
+        log->flush = log->is_flush_anew ? PLOG__FLUSH_CUT_TIME : PLOG__FLUSH_TIME;
+    } else if (log->is_flush_anew) {
+        log->is_flush_anew = false;
+        log->flush = PLOG__FLUSH_INDEX;
     } else {
         end_flush(plog, log, segment, true);
     }

@@ -208,12 +208,45 @@ static void an_index_that_lies_is_not_believed(void **state)
     }
 }
 
+/* One of the two files is gone: neither is used again, and what is written then does not stand before entries of old. */
+static void an_index_that_begins_anew_keeps_none_of_its_old_entries(void **state)
+{
+    (void)state;
+    struct world *world = world_make(1);
+    world->log_config.index_interval_bytes = 200;
+    world_start(world);
+    struct plog_ref ref = world_log(world, 0, "topic", 1);
+    for (int i = 0; i < 100; i++) {
+        struct batch_ask ask = {.records = 1, .value_bytes = 300, .leader_epoch = 1, .timestamp = 1000 + i};
+        (void)world_append(world, ref, ask);
+        world_run(world);
+    }
+    world_stop(world);
+    int times = world_node(world, "topic-0/00000000000000000000.timeindex");
+    assert_true(times >= 0 && world->nodes[times].size > 0);
+    world_crash(world, CRASH_PROCESS);
+    world->nodes[times].is_live = false;
+    world_start(world);
+    ref = world_log(world, 0, "topic", 1);
+    uint64_t token = world_find_time(world, ref, 1050);
+    world_run(world);
+    assert_int_equal(world_answer(world, token)->out.offset, 50);
+    world_stop(world);
+    const struct node *index = &world->nodes[world_node(world, "topic-0/00000000000000000000.index")];
+    assert_true(index->size > 0);
+    for (size_t at = 8; at < index->size; at += 8) {
+        assert_true(base_get_u32(index->bytes + at) > base_get_u32(index->bytes + at - 8));
+    }
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lookups_equal_a_scan_over_logs_that_are_cut_and_recovered),
         cmocka_unit_test(what_stands_behind_the_known_entries_of_an_index_is_not_looked_at),
         cmocka_unit_test(an_index_that_lies_is_not_believed),
+        cmocka_unit_test(an_index_that_begins_anew_keeps_none_of_its_old_entries),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
