@@ -618,6 +618,16 @@ static enum plog_result replay_change(struct plog *plog, struct plog__log *log, 
     return PLOG_DAMAGED;
 }
 
+/* Each start deletes what the one before it could not, until a checkpoint is there: one of them takes the files away. */
+static bool is_deleted(const struct plog *plog, struct base_part id)
+{
+    for (struct base_link *link = base_list_first(&plog->deleting); link != NULL;
+         link = base_list_next(&plog->deleting, link)) {
+        if (base_part_equal(BASE_ITEM(link, struct plog__log, reap)->id, id)) { return true; }
+    }
+    return false;
+}
+
 enum base_rc plog_replay(struct plog *plog, const struct plog_run *run, struct base_slice bytes, uint64_t run_token,
                          struct port_out *out)
 {
@@ -625,7 +635,7 @@ enum base_rc plog_replay(struct plog *plog, const struct plog_run *run, struct b
     CHECK(plog->life == PLOG__RECOVERING);
     struct plog__log *log = plog__log_by_id(plog, run->id);
     bool is_run = run->change == 0 || run->change == PLOG_CHANGE_SEGMENT;
-    bool is_unheard_of = run->change == PLOG_CHANGE_GONE && bytes.size_bytes > 0;
+    bool is_unheard_of = run->change == PLOG_CHANGE_GONE && bytes.size_bytes > 0 && !is_deleted(plog, run->id);
     if (log == NULL && (run->change == PLOG_CHANGE_SEGMENT || run->change == PLOG_CHANGE_EPOCH || is_unheard_of)) {
         enum base_rc rc = be_born(plog, run->id, bytes, &log);
         if (rc == BASE_FULL) {

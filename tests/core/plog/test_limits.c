@@ -301,6 +301,24 @@ static void a_state_that_finds_no_room_leaves_nothing_behind(void **state)
     world_free(world);
 }
 
+/* A topic is gone whose files a crash may have left: start after start says so, and none of them gets as far as a checkpoint. */
+static void a_log_that_start_after_start_deletes_again_takes_the_room_of_one(void **state)
+{
+    (void)state;
+    struct world *world = world_make(1);
+    world->config.logs_max = 2;
+    world_start(world);
+    for (int i = 0; i < 4; i++) {
+        struct plog_ref ref = world_log(world, 1, "gone", 1);
+        plog_delete(world->plog, ref, &world->out);
+        world_settle(world);
+        world_run(world);
+        world_restart(world, CRASH_PROCESS);
+    }
+    assert_int_equal(world->entry_count, 4);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -314,6 +332,7 @@ int main(void)
         cmocka_unit_test(every_prefix_and_every_flipped_bit_of_a_state_is_refused),
         cmocka_unit_test(a_state_with_wrong_fields_and_a_right_sum_is_refused_or_sound),
         cmocka_unit_test(a_state_that_finds_no_room_leaves_nothing_behind),
+        cmocka_unit_test(a_log_that_start_after_start_deletes_again_takes_the_room_of_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
