@@ -363,6 +363,7 @@ struct plog__log {
     uint64_t owner_bytes;
     char aside[PLOG__DIR_BYTES + 48];
     bool is_parent_synced;
+    bool is_metadata_found; /* a crash left it, as it should be; it may not be durable */
     bool is_metadata_written;
     bool is_failed;         /* takes no appends until a restart */
     bool is_damaged;        /* as a whole; damage of a segment goes when the segment does */

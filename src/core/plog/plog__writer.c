@@ -227,11 +227,13 @@ bool plog__small_begin(struct plog *plog, struct plog__log *log, enum plog__smal
         log->is_epochs_dirty = false;
     }
     CHECK(!text.is_cut);
-    log->small = PLOG__SMALL_OPEN;
+    /* Not written anew: between the cut and the sync a crash, or a full disk, would make a directory that is ours nobody's. */
+    bool is_there = is_metadata && log->is_metadata_found;
+    log->small = is_there ? PLOG__SMALL_WRITE : PLOG__SMALL_OPEN;
     log->small_kind = kind;
     log->small_block = block;
     log->small_bytes = text.used_bytes;
-    log->small_done = 0;
+    log->small_done = is_there ? log->small_bytes : 0;
     plog__file_release(plog, &log->writer);
     return true;
 }
@@ -365,6 +367,7 @@ static void judge_dir(struct plog *plog, struct plog__log *log, enum plog__owner
     if (log->dir_since_ns == 0) { log->dir_since_ns = base_max_u64(plog->now_ns, 1); }
     uint64_t waited_ns = plog->now_ns - log->dir_since_ns;
     if (owner == PLOG__OURS || (owner == PLOG__NOBODYS && waited_ns >= NOBODYS_NS)) {
+        log->is_metadata_found = owner == PLOG__OURS;
         take_dir(log);
     } else if (owner == PLOG__OTHERS && waited_ns >= OTHERS_NS) {
         struct base_part stray = {.index = log->id.index};

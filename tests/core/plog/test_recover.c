@@ -948,6 +948,25 @@ static void a_directory_without_an_owner_is_taken_over(void **state)
     }
 }
 
+/* A crash at any of them, or a disk that is full by now, would leave what no deletion finds again. */
+static void a_directory_that_is_ours_says_so_at_every_moment_while_it_is_taken_over(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    world_put(world, "topic-0/partition.metadata", OURS);
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    uint64_t token = world_append(world, ref, (struct batch_ask){.value_bytes = 10});
+    const struct node *node = &world->nodes[world_node(world, "topic-0/partition.metadata")];
+    do {
+        assert_int_equal(node->size, 44);
+        assert_memory_equal(node->bytes, OURS, 44);
+    } while (world_step(world));
+    assert_int_equal(world_answer(world, token)->result, PLOG_OK);
+    assert_int_equal(node->synced_size, 44);
+    assert_memory_equal(node->synced, OURS, 44);
+    world_free(world);
+}
+
 static void a_replayed_deletion_leaves_a_directory_that_is_anothers_by_now(void **state)
 {
     (void)state;
@@ -1163,6 +1182,7 @@ int main(void)
         cmocka_unit_test(anothers_directory_is_waited_for_until_it_is_renamed),
         cmocka_unit_test(a_directory_that_nobody_takes_away_is_put_aside),
         cmocka_unit_test(a_directory_without_an_owner_is_taken_over),
+        cmocka_unit_test(a_directory_that_is_ours_says_so_at_every_moment_while_it_is_taken_over),
         cmocka_unit_test(a_replayed_deletion_leaves_a_directory_that_is_anothers_by_now),
         cmocka_unit_test(a_replayed_run_is_not_written_into_anothers_directory),
         cmocka_unit_test(a_directory_left_before_its_birth_was_journalled_goes_with_its_log),
