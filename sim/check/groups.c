@@ -319,11 +319,14 @@ static void acknowledged(struct check_groups *groups, struct known_group *group,
     if (!groups->has_state) { return; }
     for (uint32_t i = 0; i < groups->offset_count; i++) {
         const struct known_offset *offset = &groups->offsets[i];
-        const struct known_commit *by = offset->is_in ? groups__commit(groups, offset->tag) : NULL;
-        bool is_here = by != NULL && &groups->groups[offset->group] == group &&
-                       is_of_same_place(&groups->history->ops[by->op], op);
-        /* It, or one that was committed while it was under way. */
-        if (is_here && (offset->tag == op->group->tag || offset->changed_ns >= op->invoke_ns)) { return; }
+        const struct known_commit *by = groups__commit(groups, offset->tag);
+        bool is_of_place = by != NULL && &groups->groups[offset->group] == group &&
+                           is_of_same_place(&groups->history->ops[by->op], op);
+        if (!is_of_place) { continue; }
+        if (offset->is_in && offset->tag == op->group->tag) { return; }
+        /* Another that was committed while it was under way: one change may have held both, and no look saw the first. The
+         * other may be gone by now, when a client that sleeps hears of its own: that was judged then. */
+        if (offset->changed_ns >= op->invoke_ns) { return; }
     }
     const struct known_commit *commit = groups__commit(groups, op->group->tag);
     if (commit != NULL && commit->is_applied) { return; } /* and gone since: that was judged then */

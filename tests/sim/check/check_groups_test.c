@@ -53,12 +53,17 @@ static void expect_told(const char *lines, const char *id, const char *words)
     expect_first(id, words);
 }
 
+static void expect_nothing_told(void)
+{
+    if (report.count > 0) { fail_msg("%s: %s", report.breaches[0].id, report.breaches[0].text); }
+    end();
+}
+
 static void expect_silence(const char *lines)
 {
     given(lines);
     check_groups_told(groups);
-    if (report.count > 0) { fail_msg("%s: %s", report.breaches[0].id, report.breaches[0].text); }
-    end();
+    expect_nothing_told();
 }
 
 #define JOINED(at, op, member, leader, generation)                                                                 \
@@ -255,6 +260,92 @@ static void a_group_that_waits_for_ever_is_told(void **state)
     expect_breach("I13", "waiting for its leader's assignment");
 }
 
+/* ---- what is acknowledged -------------------------------------------------------------------------------------------------- */
+
+/* Of nobody's, in group g, of the one partition that these tests know. */
+static uint32_t ask_to_commit(uint64_t now_ns, int64_t offset, int64_t tag)
+{
+    struct history_op op = history_op_init(HISTORY_COMMIT, "m3", now_ns);
+    op.topic[0] = 't';
+    op.partition = 0;
+    op.at = offset;
+    struct history_group *group = history_add_group(&op);
+    group->group[0] = 'g';
+    group->generation = -1;
+    group->tag = tag;
+    return history_invoke(&history, &op);
+}
+
+static void look_at_offset(uint64_t now_ns, int64_t offset, const char *metadata)
+{
+    begin_look(now_ns);
+    struct check_group group = {.id = base_slice_text("g"), .is_committed = true, .is_empty = true, .state_ms = -1};
+    check_groups_group(groups, 0, &group);
+    if (metadata != NULL) { see_offset(offset, metadata); }
+    check_groups_looked(groups);
+}
+
+static void given_nothing_committed(void)
+{
+    given("");
+    check_groups_rules(groups, 60000, 5000000000);
+    look_at_offset(1, 0, NULL);
+}
+
+static void tell_commit(uint32_t op, uint64_t now_ns)
+{
+    history_end(&history, op, HISTORY_OK, now_ns);
+    check_groups_told(groups);
+}
+
+#define OLD_NS UINT64_C(100000000000) /* longer than offsets are kept here */
+
+static void an_acknowledged_offset_that_was_never_committed_is_told(void **state)
+{
+    (void)state;
+    given_nothing_committed();
+    uint32_t op = ask_to_commit(2, 5, 0);
+    look_at_offset(3, 0, NULL);
+    tell_commit(op, 4);
+    expect_first("I12", "was acknowledged to m3, and is not committed");
+}
+
+static void an_offset_may_be_replaced_before_its_client_hears_of_it(void **state)
+{
+    (void)state;
+    given_nothing_committed();
+    uint32_t op = ask_to_commit(2, 5, 0);
+    (void)ask_to_commit(2, 6, 1);
+    look_at_offset(3, 6, "tag=1"); /* one change held both */
+    tell_commit(op, 4);
+    expect_nothing_told();
+}
+
+static void what_replaced_an_offset_may_go_by_age_before_its_client_hears_of_it(void **state)
+{
+    (void)state;
+    given_nothing_committed();
+    uint32_t op = ask_to_commit(2, 5, 0);
+    (void)ask_to_commit(2, 6, 1);
+    look_at_offset(3, 6, "tag=1");
+    look_at_offset(OLD_NS, 0, NULL);
+    tell_commit(op, OLD_NS + 1);
+    expect_nothing_told();
+}
+
+static void an_offset_is_not_replaced_by_one_that_was_committed_before_it_was_asked_for(void **state)
+{
+    (void)state;
+    given_nothing_committed();
+    uint32_t other = ask_to_commit(2, 6, 1);
+    look_at_offset(3, 6, "tag=1");
+    tell_commit(other, 4);
+    uint32_t op = ask_to_commit(5, 5, 0);
+    look_at_offset(OLD_NS, 0, NULL);
+    tell_commit(op, OLD_NS + 1);
+    expect_first("I12", "was acknowledged to m3, and is not committed");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -269,6 +360,10 @@ int main(void)
         cmocka_unit_test(a_committed_generation_that_leaps_is_told),
         cmocka_unit_test(one_instance_with_two_members_is_told),
         cmocka_unit_test(a_group_that_waits_for_ever_is_told),
+        cmocka_unit_test(an_acknowledged_offset_that_was_never_committed_is_told),
+        cmocka_unit_test(an_offset_may_be_replaced_before_its_client_hears_of_it),
+        cmocka_unit_test(what_replaced_an_offset_may_go_by_age_before_its_client_hears_of_it),
+        cmocka_unit_test(an_offset_is_not_replaced_by_one_that_was_committed_before_it_was_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
