@@ -388,7 +388,8 @@ static bool journal_item(struct log_shard *shard, struct port_out *out)
 
 static bool plog_item(struct log_shard *shard, struct port_out *out)
 {
-    if (shard->is_checkpoint_due && (!shard->is_draining || plog_is_quiet(shard->plog))) {
+    bool is_awaited = shard->is_draining && !shard->run->is_journal_full && !plog_is_quiet(shard->plog);
+    if (shard->is_checkpoint_due && !is_awaited) {
         shard->is_checkpoint_due = false;
         plog_checkpoint(shard->plog, out);
         return true;
@@ -638,7 +639,8 @@ static void *create(void *context, const struct world_boot *boot)
     const size_t reserve_bytes[BASE_CLASS_COUNT] = {rest.size_bytes / 4, 0, 0};
     struct plog_config plog = {.shard = boot->shard,
                                .logs_max = 2 * LOG_PAIRS_MAX,
-                               .segments_max = 512,
+                               .segments_max =
+                                   2048, /* no shape fills so many: an append would be refused for want of one */
                                .appends_max = 256,
                                .reads_max = 64,
                                .producers_max = 64,

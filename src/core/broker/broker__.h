@@ -356,6 +356,7 @@ struct broker {
     struct ring outbox;
     struct ring held; /* MSG_APPEND that wait for room in the journal */
     enum hold hold;
+    bool is_journal_full;
 
     /* front */
     struct base_pool requests;
@@ -426,6 +427,7 @@ struct broker {
     uint64_t states_given;  /* at start */
     uint64_t entries_given; /* at start */
     enum hold hold_told;    /* shard 0: what the others were told last */
+    bool is_full_told;
     bool is_checkpointing;
     bool is_last_checkpoint;
     bool has_entries_since_checkpoint; /* since the last one began */

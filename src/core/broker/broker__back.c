@@ -599,10 +599,12 @@ void back_reconcile(struct broker *broker)
     broker->reconcile_cursor = 0;
 }
 
-/* States are gathered at once; at a stop once what this back has to do is done, or its entries would come after the last checkpoint. */
+/* States are gathered at once; at a stop once what this back has to do is done, or its entries would come after the last checkpoint.
+ * Where those wait for room in the journal, it is this checkpoint that makes some: another one comes after it. */
 static bool checkpoint_poll(struct broker *broker, struct port_out *out)
 {
-    if (!broker->is_checkpoint_due || (broker->is_draining && !plog_is_quiet(broker->plog))) { return false; }
+    bool is_awaited = broker->is_draining && !broker->is_journal_full && !plog_is_quiet(broker->plog);
+    if (!broker->is_checkpoint_due || is_awaited) { return false; }
     broker->is_checkpoint_due = false;
     plog_checkpoint(broker->plog, out);
     return true;
@@ -702,7 +704,10 @@ void back_message(struct broker *broker, const struct port_message *message, str
             on_append(broker, message, out);
         }
         return;
-    case MSG_HOLD: broker->hold = (enum hold)message->words[0]; return;
+    case MSG_HOLD:
+        broker->hold = (enum hold)message->words[0];
+        broker->is_journal_full = message->words[1] != 0;
+        return;
     case MSG_READ: on_read(broker, message, out); return;
     case MSG_RELEASE: plog_release(broker->plog, message->words[0], out); return;
     case MSG_TIME: on_time(broker, message, out); return;

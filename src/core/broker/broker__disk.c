@@ -182,11 +182,12 @@ static void checkpoint_begin(struct broker *broker, struct port_out *out)
 {
     if (broker->is_checkpointing || broker->is_disk_failed) { return; }
     if (!journal_checkpoint_begin(broker->journal, out)) { return; }
-    /* What was appended but is not written yet may land behind it. */
+    /* What was appended but is not written yet may land behind it, and so may what waits for room. */
     struct journal_view view;
     journal_view(broker->journal, &view);
     broker->is_checkpointing = true;
-    broker->has_entries_since_checkpoint = view.in_flight > 0 || ring_count(&broker->journal_waiting) > 0;
+    bool is_waited_for = view.in_flight > 0 || ring_count(&broker->journal_waiting) > 0;
+    broker->has_entries_since_checkpoint = is_waited_for || view.is_full;
     broker->states_due = broker->config.shards;
     node_to_every_shard(broker, MSG_CHECKPOINT, out);
 }
@@ -300,23 +301,22 @@ bool disk_hold_step(struct broker *broker, struct port_out *out)
 {
     struct journal_view view;
     journal_view(broker->journal, &view);
-    enum hold hold = HOLD_NOT;
-    if (!view.is_failed && view.is_short_of_room) {
-        hold = HOLD_REFUSE;
-    } else if (!view.is_failed && view.is_full) {
-        hold = HOLD_WAIT;
-    }
-    if (hold == broker->hold_told) { return false; }
-    if (hold == HOLD_REFUSE) {
+    bool is_full = !view.is_failed && view.is_full;
+    enum hold hold = is_full ? HOLD_WAIT : HOLD_NOT;
+    if (!view.is_failed && view.is_short_of_room) { hold = HOLD_REFUSE; }
+    if (hold == broker->hold_told && is_full == broker->is_full_told) { return false; }
+    if (hold == HOLD_REFUSE && broker->hold_told != HOLD_REFUSE) {
         log_words(out, PORT_WARN,
                   "the disk is full: what clients produce is refused; delete topics or lower their retention", "");
-    } else if (broker->hold_told == HOLD_REFUSE) {
+    } else if (hold != HOLD_REFUSE && broker->hold_told == HOLD_REFUSE) {
         log_words(out, PORT_INFO, "the disk has room again", "");
     }
     broker->hold_told = hold;
+    broker->is_full_told = is_full;
     controller_refuse_growth(broker->controller, hold == HOLD_REFUSE);
     struct port_message message;
     message_begin(&message, 0, MSG_HOLD)->words[0] = (uint64_t)hold;
+    message.words[1] = is_full ? 1 : 0;
     message_to_all(broker, &message, out);
     return true;
 }
