@@ -223,6 +223,12 @@ static void judge_commit(struct check_groups *groups, const struct known_group *
                      "offset %" PRId64 " of %s-%" PRId32 " in group %s is back, and another was committed meanwhile",
                      op->at, op->topic, op->partition, group->id);
     }
+    bool is_over = offset->now.expire_ms >= 0 && offset->now.expire_ms <= offset->now.commit_ms;
+    if (is_over) { /* who asks for an expiry asks for some time */
+        check_breach(groups->report, "I12",
+                     "offset %" PRId64 " of %s-%" PRId32 " in group %s has an expiry that is over as it is committed",
+                     op->at, op->topic, op->partition, group->id);
+    }
     const char *why = why_not_taken(groups, group, op->group);
     if (why != NULL) {
         check_breach(groups->report, "I12",

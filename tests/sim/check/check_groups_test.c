@@ -160,15 +160,18 @@ static void see_member(uint32_t slot, const char *id, const char *instance)
     check_groups_member(groups, slot, &member);
 }
 
-static void see_offset(int64_t offset, const char *metadata)
+static void see_offset_until(int64_t offset, const char *metadata, int64_t commit_ms, int64_t expire_ms)
 {
     struct check_group_offset look = {.group_id = base_slice_text("g"),
                                       .offset = offset,
-                                      .expire_ms = -1,
+                                      .commit_ms = commit_ms,
+                                      .expire_ms = expire_ms,
                                       .metadata = base_slice_text(metadata),
                                       .has_topic = true};
     check_groups_offset(groups, 0, &look);
 }
+
+static void see_offset(int64_t offset, const char *metadata) { see_offset_until(offset, metadata, 0, -1); }
 
 static void expect_breach(const char *id, const char *words)
 {
@@ -346,6 +349,26 @@ static void an_offset_is_not_replaced_by_one_that_was_committed_before_it_was_as
     expect_first("I12", "was acknowledged to m3, and is not committed");
 }
 
+static void look_at_expiry(int64_t commit_ms, int64_t expire_ms)
+{
+    given_nothing_committed();
+    (void)ask_to_commit(2, 6, 1);
+    begin_look(3);
+    struct check_group group = {.id = base_slice_text("g"), .is_committed = true, .is_empty = true, .state_ms = -1};
+    check_groups_group(groups, 0, &group);
+    see_offset_until(6, "tag=1", commit_ms, expire_ms);
+    check_groups_looked(groups);
+}
+
+static void an_offset_whose_expiry_is_over_as_it_is_committed_is_told(void **state)
+{
+    (void)state;
+    look_at_expiry(1000, 1001);
+    expect_nothing_told();
+    look_at_expiry(1000, 1000);
+    expect_first("I12", "has an expiry that is over as it is committed");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -364,6 +387,7 @@ int main(void)
         cmocka_unit_test(an_offset_may_be_replaced_before_its_client_hears_of_it),
         cmocka_unit_test(what_replaced_an_offset_may_go_by_age_before_its_client_hears_of_it),
         cmocka_unit_test(an_offset_is_not_replaced_by_one_that_was_committed_before_it_was_asked_for),
+        cmocka_unit_test(an_offset_whose_expiry_is_over_as_it_is_committed_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
