@@ -61,6 +61,7 @@ struct actor {
     uint32_t knock_topic;
     int32_t knock_partition;
     bool wants_removal; /* of knock_topic */
+    bool has_met_stale; /* its removal went to a connection that was no more */
     int64_t sequence;
     uint32_t stage; /* admin, verifier: how far */
     struct assignment assignments[ASSIGNMENTS_MAX];

@@ -335,11 +335,20 @@ static void read_answer(struct actor *actor, struct history_op *op, const struct
     }
 }
 
+#define CONNECTION_GONE (-1) /* no answer, and no error told */
+
 /* An answer that says it may have happened all the same. */
 static bool is_indefinite(int32_t error)
 {
     return error == KAFKA_ERROR_REQUEST_TIMED_OUT || error == KAFKA_ERROR_UNKNOWN_SERVER_ERROR ||
            error == KAFKA_ERROR_KAFKA_STORAGE_ERROR;
+}
+
+/* The connection was from before a power cut, and what it carried since was the first to hear of that: asked once more, on a new one. */
+static bool is_stale(const struct actor *actor, const struct history_op *op, enum history_what what)
+{
+    bool is_last = op->kind == HISTORY_DELETE && op->is_final && !actor->has_met_stale;
+    return is_last && what == HISTORY_UNKNOWN && op->error == CONNECTION_GONE;
 }
 
 void actor__answered(struct actor *actor, const struct client_result *result)
@@ -349,11 +358,15 @@ void actor__answered(struct actor *actor, const struct client_result *result)
     struct history_op *op = &history->ops[number];
     enum history_what what = HISTORY_OK;
     if (result->answer == NULL) {
-        op->error = result->error != 0 ? result->error : -1;
+        op->error = result->error != 0 ? result->error : CONNECTION_GONE;
         what = result->is_indefinite ? HISTORY_UNKNOWN : HISTORY_FAIL;
     } else {
         read_answer(actor, op, result);
         if (op->error != 0) { what = is_indefinite(op->error) ? HISTORY_UNKNOWN : HISTORY_FAIL; }
+    }
+    if (is_stale(actor, op, what)) {
+        op->is_final = false;
+        actor->has_met_stale = actor->wants_removal = true;
     }
     history_end(history, number, what, actor__world_ns(actor));
     CHECK(actor->outstanding > 0);
