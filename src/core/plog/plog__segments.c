@@ -444,6 +444,8 @@ static bool is_too_old(const struct plog *plog, const struct plog__log *log, con
     if (!plog__has_passed(plog, born_ms)) {
         bool is_known = plog__has_passed(plog, segment->timestamp_first);
         born_ms = base_max_i64(segment->last_wall_ms, is_known ? segment->timestamp_first : segment->created_wall_ms);
+    } else if (plog__segment_is_damaged(segment)) { /* what is lost of it may be newer than all that is known */
+        born_ms = base_max_i64(born_ms, segment->last_wall_ms);
     }
     return plog__age_ms(plog->wall_ms, born_ms) > log->config.retention_ms;
 }

@@ -325,6 +325,35 @@ static void a_damaged_last_run_is_not_cut_either(void **state)
     world_free(world);
 }
 
+/* Its newest record stood in what is lost, and nobody knows its time any more. */
+static void a_damaged_segment_ages_from_when_it_was_replayed(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    world->log_config.retention_ms = 3600000;
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    int64_t old_ms = world->wall_ms - 7200000;
+    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100, .timestamp = old_ms});
+    world_run(world);
+    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 5000, .timestamp = world->wall_ms});
+    world_run(world);
+    struct node *node = &world->nodes[world_node(world, "topic-0/00000000000000000000.log")];
+    node->bytes[node->size - 100] ^= 4;
+    world_restart(world, CRASH_PROCESS);
+    for (int life = 0; life < 2; life++) { /* the second one from a checkpoint */
+        ref = world_log(world, 0, "topic", 0);
+        assert_true(world_view(world, ref).is_damaged);
+        for (int i = 0; i < 5; i++) { world_alarm(world, 300001); }
+        assert_int_equal(world_view(world, ref).offset_start, 0);
+        if (life > 0) { break; }
+        world_stop(world);
+        world_restart(world, CRASH_PROCESS);
+    }
+    for (int i = 0; i < 3; i++) { world_alarm(world, 300001); }
+    assert_int_equal(world_view(world, ref).offset_start, 2); /* its hour has passed */
+    world_free(world);
+}
+
 static void a_short_or_missing_segment_below_the_line_is_damage_when_it_is_met(void **state)
 {
     (void)state;
@@ -1160,6 +1189,7 @@ int main(void)
         cmocka_unit_test(a_clean_stop_opens_nothing_at_the_next_start),
         cmocka_unit_test(wrong_bytes_of_a_large_run_are_damage_and_the_rest_is_read),
         cmocka_unit_test(a_damaged_last_run_is_not_cut_either),
+        cmocka_unit_test(a_damaged_segment_ages_from_when_it_was_replayed),
         cmocka_unit_test(a_short_or_missing_segment_below_the_line_is_damage_when_it_is_met),
         cmocka_unit_test(a_short_active_segment_is_left_as_it_is_and_a_new_one_is_begun),
         cmocka_unit_test(a_hole_that_a_replayed_run_was_written_behind_is_never_served),
