@@ -74,6 +74,7 @@ struct run {
     bool is_calm;          /* faults have stopped */
     bool drops_writes;     /* its disk: what was written may be gone from the page cache */
     bool is_rotten;        /* bits of the journal were flipped */
+    bool has_lost_rows;    /* the broker told that it can't read some of it, nor whom it is of */
     struct run_left left[RUN_LEFT_MAX];
     uint32_t left_count;
     uint64_t until_step; /* when the states were printed */

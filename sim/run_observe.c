@@ -84,6 +84,10 @@ static void note_words(struct run *run, const struct port_effect *effect)
         run->result->branches[RUN_FULL_REFUSED] += 1;
     }
     if (has_part(effect->path, "a checkpoint failed")) { run->has_failed_checkpoint = true; }
+    if (has_part(effect->path, "of any partition")) {
+        run->has_lost_rows = run->is_rotten;
+        check_stream_lost_rows(run->stream);
+    }
     if (!has_part(effect->path, "journal read: states=")) { return; }
     if (!has_part(effect->path, "states=0 ")) { run->result->branches[RUN_STATES_READ] += 1; }
     run->has_read = true;

@@ -140,7 +140,7 @@ static void judge_recovered(struct check_stream *stream, struct stream_log *log,
     bool may_have_grown = is_own(log); /* a node registers itself, and its coordinators go on, before it serves */
     int64_t end_max = log->offset_end; /* or what a write under way brought there */
     if (stream__asked_end(stream, log) > end_max) { end_max = stream__asked_end(stream, log); }
-    if ((now->offset_end > end_max && !may_have_grown) || now->offset_end < log->floor) {
+    if ((now->offset_end > end_max && !may_have_grown) || (now->offset_end < log->floor && !stream->has_lost_rows)) {
         check_breach(stream->report, "I18",
                      "%s-%" PRId32 " had watermark %" PRId64 " and end %" PRId64
                      " before the restart, and ends at %" PRId64 " after, where %" PRId64 " is the least",
@@ -150,6 +150,7 @@ static void judge_recovered(struct check_stream *stream, struct stream_log *log,
         check_breach(stream->report, "I18", "%s-%" PRId32 " was recovered to %" PRId64 " with watermark %" PRId64,
                      log->name, log->id.index, now->offset_end, now->watermark);
     }
+    if (stream->has_lost_rows) { log->watermark = base_min_i64(log->watermark, now->watermark); }
     restart_rows(stream, log, now->offset_end);
     if (log->is_page_cache) {
         bool is_lost = now->offset_end < log->watermark;
@@ -223,6 +224,8 @@ void check_stream_log(struct check_stream *stream, const struct check_log *now, 
 }
 
 void check_stream_rotten(struct check_stream *stream) { stream->is_rotten = true; }
+
+void check_stream_lost_rows(struct check_stream *stream) { stream->has_lost_rows = stream->is_rotten; }
 
 void check_stream_recovered(struct check_stream *stream)
 {

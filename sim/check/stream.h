@@ -76,6 +76,9 @@ bool check_stream_is_born(const struct check_stream *stream, const char *path);
 
 /* Bits of the disk have flipped: logs may be damaged from now on. */
 void check_stream_rotten(struct check_stream *stream);
+/* The node told of a group of the journal that it can't read, nor whom it is of: if bits have flipped, that group may be the only one
+ * that named the end of a log. */
+void check_stream_lost_rows(struct check_stream *stream);
 
 /* For fetches that are asked from now on: an answer, or a wake-up, that comes more than this too late is a breach. */
 void check_stream_late(struct check_stream *stream, uint64_t late_ns);

@@ -201,6 +201,7 @@ struct check_stream {
     uint32_t session_count, session_room;
     uint64_t sequence;
     bool is_rotten;
+    bool has_lost_rows;               /* as it told */
     bool is_stopping;                 /* it was told to */
     uint64_t now_ns;                  /* of the node's clock */
     int64_t wall_ms;                  /* its wall clock */

@@ -357,6 +357,29 @@ static void a_log_that_is_shorter_after_recovery_is_I18(void **state)
     done_with(f);
 }
 
+static void expect_short(struct fixture *f, bool is_told)
+{
+    see_recovered(f, (struct check_log){.offset_end = 4, .watermark = 4});
+    assert_int_equal(f->report.count > 0, is_told);
+    if (is_told) { assert_string_equal(f->report.breaches[0].id, "I18"); }
+    done_with(f);
+}
+
+static void a_log_may_end_before_what_a_lost_group_of_the_journal_named(void **state)
+{
+    (void)state;
+    struct fixture *f = given_crashed();
+    check_stream_lost_rows(f->stream); /* it says so, and no bit has flipped */
+    expect_short(f, true);
+    f = given_crashed();
+    check_stream_rotten(f->stream);
+    expect_short(f, true);
+    f = given_crashed();
+    check_stream_rotten(f->stream);
+    check_stream_lost_rows(f->stream);
+    expect_short(f, false);
+}
+
 static void a_log_that_begins_elsewhere_after_recovery_is_I18(void **state)
 {
     (void)state;
@@ -665,6 +688,7 @@ int main(void)
         cmocka_unit_test(a_log_that_is_longer_after_recovery_is_I18),
         cmocka_unit_test(a_log_that_is_what_it_was_after_recovery_is_good),
         cmocka_unit_test(a_log_that_is_shorter_after_recovery_is_I18),
+        cmocka_unit_test(a_log_may_end_before_what_a_lost_group_of_the_journal_named),
         cmocka_unit_test(a_log_that_begins_elsewhere_after_recovery_is_I18),
         cmocka_unit_test(a_start_that_was_on_its_way_may_hold_after_recovery),
         cmocka_unit_test(a_log_recovered_past_its_watermark_is_I18),
