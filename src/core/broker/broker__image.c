@@ -240,7 +240,7 @@ bool image_propose(struct broker *broker, struct port_out *out)
 
 uint64_t start_next_alarm_ns(const struct broker *broker)
 {
-    return broker->has_proposal ? broker->proposal_retry_ns : UINT64_MAX;
+    return broker->has_proposal && !node_controller_waits(broker) ? broker->proposal_retry_ns : UINT64_MAX;
 }
 
 static void before_commit(struct broker *broker, struct base_slice batches, struct port_out *out)

@@ -176,11 +176,16 @@ static void register_node(struct broker *broker, struct port_out *out)
     }
 }
 
+/* Its records' logs first; room in the journal first. What was decided is answered once every shard has it: a client that was told so
+ * finds it so at any of them. Each of these ends with an event of its own. */
+bool node_controller_waits(const struct broker *broker)
+{
+    return broker->applying.is_on || broker->hold == HOLD_WAIT || broker->delta.takers > 0;
+}
+
 static bool controller_step(struct broker *broker, struct port_out *out)
 {
-    /* Its records' logs first; room in the journal first. What was decided is answered once every shard has it: a client that was
-     * told so finds it so at any of them. */
-    if (broker->applying.is_on || broker->hold == HOLD_WAIT || broker->delta.takers > 0) { return false; }
+    if (node_controller_waits(broker)) { return false; }
     image_snapshot_begin_if_due(broker);
     if (image_snapshot_poll(broker, out)) { return true; }
     if (broker->is_snapshotting) { return false; }
