@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Members of groups, each in a process of its own, of any client; topics that are filled for them; and what they must have seen."""
 
+import collections
 import json
 import os
 import re
@@ -37,17 +38,16 @@ class Member:
         self.pending = []  # said, and not said to be committed yet
         self.doubtful = set()
         self.failures = []
+        self.last_words = collections.deque(maxlen=3)  # on its standard error
         self.moves = 0
         self.losses = 0
         self.is_closed = False
         self.was_killed = False
         self.process = subprocess.Popen(self._command(broker, group, topic, strategy, instance, environment or {}), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.DEVNULL if self.says_commits else subprocess.PIPE, text=True,
-                                        env={**os.environ, **(environment or {})})
-        self.readers = [threading.Thread(target=self._read, args=(self.process.stdout, self._take), daemon=True)]
-        if not self.says_commits:
-            take = self._take_weir if kind == "weir" else self._take_kcat
-            self.readers.append(threading.Thread(target=self._read, args=(self.process.stderr, take), daemon=True))
+                                        stderr=subprocess.PIPE, text=True, errors="replace", env={**os.environ, **(environment or {})})
+        takes_other = {"weir": self._take_weir, "kcat": self._take_kcat}.get(kind, self.last_words.append)
+        self.readers = [threading.Thread(target=self._read, args=pair, daemon=True)
+                        for pair in ((self.process.stdout, self._take), (self.process.stderr, takes_other))]
         for reader in self.readers:
             reader.start()
 
@@ -134,6 +134,12 @@ class Member:
         for reader in self.readers:
             reader.join(10)
         check(self.is_closed or not self.says_commits, f"a member ({self.kind}) ended without closing")
+
+    def state(self):
+        """For whoever reads why a test failed."""
+        if self.process.poll() is None:
+            return self.kind, "runs", sorted(self.owned), self.failures[-2:]
+        return self.kind, "is gone", self.process.poll(), self.failures[-2:], [line.strip() for line in self.last_words]
 
     def kill(self):
         if self.process.poll() is None:

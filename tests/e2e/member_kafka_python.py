@@ -27,19 +27,23 @@ class Listener(ConsumerRebalanceListener):
         say_moved("lost", lost)
 
 
-def main(bootstrap, group, topic, strategy, instance=""):
-    ends = end_of_input()
-    consumer = None
-    while consumer is None:
+def patiently(what):
+    """What it gives, once it gives something: much of this client does not start, but fails, while its broker is away."""
+    while True:
         try:
-            consumer = KafkaConsumer(bootstrap_servers=bootstrap, group_id=group, group_instance_id=instance or None, enable_auto_commit=False,
-                                     auto_offset_reset="earliest", session_timeout_ms=SESSION_MS, heartbeat_interval_ms=500, max_poll_records=100,
-                                     metadata_max_age_ms=2000, reconnect_backoff_max_ms=500,
-                                     partition_assignment_strategy=[STRATEGIES[strategy]])
-        except KafkaError as error:  # a client of this kind does not start while its broker is away
+            return what()
+        except KafkaError as error:
             say("failed " + type(error).__name__)
             time.sleep(0.1)
-    consumer.partitions_for_topic(topic)  # or it joins, hears of the topic meanwhile, and joins again
+
+
+def main(bootstrap, group, topic, strategy, instance=""):
+    ends = end_of_input()
+    consumer = patiently(lambda: KafkaConsumer(
+        bootstrap_servers=bootstrap, group_id=group, group_instance_id=instance or None, enable_auto_commit=False, auto_offset_reset="earliest",
+        session_timeout_ms=SESSION_MS, heartbeat_interval_ms=500, max_poll_records=100, metadata_max_age_ms=2000, reconnect_backoff_max_ms=500,
+        partition_assignment_strategy=[STRATEGIES[strategy]]))
+    patiently(lambda: consumer.partitions_for_topic(topic))  # or it joins, hears of the topic meanwhile, and joins again
     consumer.subscribe([topic], listener=Listener())
     while not ends.is_set():
         # Where a shorter time ends just as it was given its partitions, it takes itself for a member and never becomes one.

@@ -17,6 +17,7 @@ import traceback
 
 import groups
 import harness
+import wire
 from groups import Member, fill, grow, judge, make, seen, share_all
 from harness import IS_LONG, SKIPPED, Broker, say, until
 
@@ -72,13 +73,24 @@ class Case:
 
     def wait_seen(self):
         until(lambda: self.want <= set(seen(self.everyone())), PATIENCE_S,
-              lambda: f"{self.name}: all records: {len(self.want - set(seen(self.everyone())))} are missing, {self.state()}", 0.05)
+              lambda: f"{self.name}: all records: {self.missing()}, {self.state()}", 0.05)
+
+    def missing(self):
+        """Which they are, and which of them were committed all the same: whoever did that took them and dropped them, or was told to."""
+        missing = sorted(self.want - set(seen(self.everyone())))
+        try:
+            with wire.Conn(self.broker.host, self.broker.port) as conn:
+                offsets = conn.fetch_offsets(self.name, self.name, range(self.partitions))[1]
+        except OSError as error:
+            return f"{len(missing)} are missing, {missing[:10]}; what is committed is not known: {error}"
+        committed = [record for record in missing if record[1] < offsets[record[0]][0]]
+        return f"{len(missing)} are missing, {missing[:10]}; committed all the same are {len(committed)}, {committed[:10]}"
 
     def wait_shared(self):
         until(lambda: share_all(self.members, self.partitions), PATIENCE_S, lambda: f"{self.name}: they share all: {self.state()}", 0.05)
 
     def state(self):
-        return [(m.kind, "runs" if m.process.poll() is None else "is gone", sorted(m.owned), m.failures[-2:]) for m in self.members]
+        return [member.state() for member in self.members]
 
     def close(self, at):
         if self.members[at].kind == "kcat":  # it may drop what it took last and has not printed when it is told to stop, and commits it
