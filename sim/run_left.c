@@ -88,16 +88,17 @@ static void look_at(void *context, const char *path, uint64_t size_bytes)
     size_t folder_bytes = (size_t)(slash - path);
     struct run_left *left = left_of(run, path, folder_bytes);
     int64_t base = base_of(slash + 1);
-    if (!tidy->is_second) { /* the last segment that begins at or before the start */
-        bool is_log = base >= 0 && strcmp(slash + 1 + BASE_DIGITS, ".log") == 0;
-        if (left != NULL && is_log && base <= left->start) { left->live = base_max_i64(left->live, base); }
-        return;
-    }
-    /* What a crash left before the journal was told of it is known to nobody: a folder, a segment. */
+    /* What a crash left before the journal was told of it is known to nobody: a folder, a segment. It is not the log's, either. */
     char log[64] = "";
     if (base >= 0) { (void)snprintf(log, sizeof log, "%.*s.log", (int)(slash + 1 + BASE_DIGITS - path), path); }
+    bool is_born = check_stream_is_born(run->stream, log);
+    if (!tidy->is_second) { /* the last segment that begins at or before the start */
+        bool is_log = base >= 0 && strcmp(path, log) == 0;
+        if (left != NULL && is_log && is_born && base <= left->start) { left->live = base_max_i64(left->live, base); }
+        return;
+    }
     bool is_going = memmem(path, folder_bytes, "-delete", 7) != NULL && size_bytes > 0;
-    if (!is_going && !check_stream_is_born(run->stream, log)) { return; }
+    if (!is_going && !is_born) { return; }
     if (left == NULL) {
         check_breach(&run->report, "I25", "%s is left on the disk, and no log has that folder", path);
     } else if (base >= 0 && base < left->live) {

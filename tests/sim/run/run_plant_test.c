@@ -3,10 +3,12 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -17,19 +19,24 @@
 /* With a slow network something is always under way, and the load is not over when the faults stop. */
 enum pace { FAST_MS = 1, SLOW_MS = 500 };
 
-static struct run_result run_with(uint64_t seed, const struct run_plant *plant, enum pace pace)
+static struct run_config config_with(uint64_t seed, const struct run_plant *plant, enum pace pace)
 {
     int64_t net_delay_ns = (int64_t)pace * (int64_t)WORLD_MS;
-    struct run_config config = {.seed = seed,
-                                .mode = RUN_BROKER,
-                                .sets = {{"crashes", 0},
-                                         {"state_crashes", 0},
-                                         {"clean_stop", 1},
-                                         {"records", 1000},
-                                         {"net_delay_min_ns", net_delay_ns},
-                                         {"net_delay_max_ns", net_delay_ns}},
-                                .set_count = 6,
-                                .plant = *plant};
+    return (struct run_config){.seed = seed,
+                               .mode = RUN_BROKER,
+                               .sets = {{"crashes", 0},
+                                        {"state_crashes", 0},
+                                        {"clean_stop", 1},
+                                        {"records", 1000},
+                                        {"net_delay_min_ns", net_delay_ns},
+                                        {"net_delay_max_ns", net_delay_ns}},
+                               .set_count = 6,
+                               .plant = *plant};
+}
+
+static struct run_result run_with(uint64_t seed, const struct run_plant *plant, enum pace pace)
+{
+    struct run_config config = config_with(seed, plant, pace);
     struct run_result result;
     run_seed(&config, &result);
     return result;
@@ -207,15 +214,21 @@ static void syncing_nothing_before_it_is_ready(void *machine, const struct port_
     }
 }
 
+static uint32_t shard_of(const void *machine)
+{
+    uint32_t shard = 0;
+    while (shard < WORLD_SHARDS_MAX && machines[shard] != machine) { shard += 1; }
+    CHECK(shard < WORLD_SHARDS_MAX);
+    return shard;
+}
+
 /* A segment that goes is not unlinked, though it thinks so: another sync of its directory takes the place of that. */
 static void leaving_segments(void *machine, const struct port_event *event, struct port_out *out)
 {
     static bool is_swapped[WORLD_SHARDS_MAX]; /* one is on its way */
     static uint64_t tokens[WORLD_SHARDS_MAX];
     struct port_event passed = *event;
-    uint32_t shard = 0;
-    while (shard < WORLD_SHARDS_MAX && machines[shard] != machine) { shard += 1; }
-    CHECK(shard < WORLD_SHARDS_MAX);
+    uint32_t shard = shard_of(machine);
     if (event->kind == PORT_EVENT_START) { is_swapped[shard] = false; }
     if (event->kind == PORT_EVENT_DONE && is_swapped[shard] && event->done.token == tokens[shard]) {
         passed.done.effect = PORT_UNLINK;
@@ -232,6 +245,73 @@ static void leaving_segments(void *machine, const struct port_event *event, stru
         effect->path.size_bytes -= 25; /* "/", 20 digits, ".log" */
         is_swapped[shard] = true;
         tokens[shard] = effect->token;
+    }
+}
+
+enum { STRAY_TOKEN = 77, STRAY_SLOT = 4000 };
+static uint32_t strays_made;
+
+static struct stray {
+    bool is_under_way;
+    uint32_t generation; /* of the last file */
+    uint32_t boots;
+    char folder[300], path[330];
+} strays[WORLD_SHARDS_MAX]; /* of the run */
+
+/* A file with the name of a segment, where its log starts: no segment of the log has that name if one goes on across its start. */
+static void make_stray(const struct broker *broker, uint32_t shard, struct stray *stray, struct port_out *out)
+{
+    struct broker_log_view view;
+    for (uint32_t cursor = 0; broker_each_log(broker, &cursor, &view);) {
+        char folder[sizeof stray->folder];
+        (void)snprintf(folder, sizeof folder, "%.*s-%" PRId32, (int)view.topic.size_bytes, (const char *)view.topic.at,
+                       view.id.index); /* a topic's name has 249 bytes at most */
+        if (strcmp(folder, stray->folder) != 0 || view.offset_start == view.offset_end) { continue; }
+        (void)snprintf(stray->path, sizeof stray->path, "%s/%020" PRId64 ".log", folder, view.offset_start);
+        struct port_effect *effect = port_emit(out, PORT_OPEN, STRAY_TOKEN);
+        effect->file = (struct port_file){.shard = shard, .slot = STRAY_SLOT, .generation = ++stray->generation};
+        effect->flags = PORT_OPEN_WRITE | PORT_OPEN_CREATE | PORT_OPEN_EXCLUSIVE;
+        effect->path = base_slice_text(stray->path);
+        stray->is_under_way = true;
+        return;
+    }
+}
+
+static void go_on_with_stray(struct stray *stray, const struct port_event *event, struct port_out *out)
+{
+    CHECK(port_out_room(out) > 0);
+    stray->is_under_way = false;
+    if (event->done.effect == PORT_OPEN && event->done.rc == PORT_OK) {
+        port_emit(out, PORT_CLOSE_FILE, STRAY_TOKEN)->file = event->done.file;
+    } else if (event->done.effect == PORT_CLOSE_FILE) {
+        port_emit(out, PORT_SYNC_DIR, STRAY_TOKEN)->path = base_slice_text(stray->folder);
+    } else {
+        strays_made += event->done.effect == PORT_SYNC_DIR ? 1 : 0;
+        return;
+    }
+    stray->is_under_way = true;
+}
+
+/* Where a segment goes, there is soon a file with the name of one that the journal never heard of, as crashes leave them. */
+static void leaving_strays(void *machine, const struct port_event *event, struct port_out *out)
+{
+    struct port_event passed = *event;
+    uint32_t shard = shard_of(machine);
+    struct stray *stray = &strays[shard];
+    bool is_mine = event->kind == PORT_EVENT_DONE && event->done.token == STRAY_TOKEN;
+    if (event->kind == PORT_EVENT_START) { stray->boots += 1; }
+    if (is_mine) { passed.kind = PORT_EVENT_TURN; }
+    broker_step(machine, &passed, out);
+    if (is_mine) { go_on_with_stray(stray, event, out); }
+    if (stray->boots > 1) { return; } /* a crash comes between it and the final reader */
+    for (uint32_t i = 0; i < out->effect_count && !stray->is_under_way && port_out_room(out) > 0; i++) {
+        struct base_slice path = out->effects[i].path;
+        bool is_segment = out->effects[i].kind == PORT_UNLINK && path.size_bytes > 25 &&
+                          path.size_bytes < sizeof stray->folder &&
+                          memcmp(path.at + path.size_bytes - 4, ".log", 4) == 0;
+        if (!is_segment) { continue; }
+        (void)snprintf(stray->folder, sizeof stray->folder, "%.*s", (int)path.size_bytes - 25, (const char *)path.at);
+        make_stray(machine, shard, stray, out);
     }
 }
 
@@ -265,12 +345,34 @@ static void a_broker_with_a_mistake_is_told(void **state)
     }
 }
 
+/* It is not where the log begins: what stands before it is the log's. */
+static void a_segment_that_nothing_names_is_nobodys(void **state)
+{
+    (void)state;
+    struct world_machine machine = {.create = create, .step = leaving_strays};
+    strays_made = 0;
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        struct run_config config = config_with(seed, &(struct run_plant){.broker = &machine}, FAST_MS);
+        static const struct run_set sets[] = {{"clean_stop", 0},
+                                              {"groups", 1},
+                                              {"group_grown_kb", 2},
+                                              {"own_segment_kb", 8}};
+        for (size_t i = 0; i < BASE_ARRAY_COUNT(sets); i++) { config.sets[config.set_count++] = sets[i]; }
+        memset(strays, 0, sizeof strays);
+        struct run_result result;
+        run_seed(&config, &result);
+        if (!result.is_ok) { fail_msg("seed %" PRIu64 ": %s: %s", seed, result.id, result.text); }
+    }
+    assert_true(strays_made > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_a_plant_nothing_is_told),
         cmocka_unit_test(a_node_that_sleeps_is_told),
         cmocka_unit_test(a_broker_with_a_mistake_is_told),
+        cmocka_unit_test(a_segment_that_nothing_names_is_nobodys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
