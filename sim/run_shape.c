@@ -53,6 +53,7 @@ static const struct {
     {"metadata_grown_bytes", offsetof(struct run_shape, metadata_grown_bytes), 1, INT64_C(1) << 40},
     {"own_segment_kb", offsetof(struct run_shape, own_segment_kb), 1, 1 << 20},
     {"churn", offsetof(struct run_shape, churn), 0, 1},
+    {"trims", offsetof(struct run_shape, trims), 0, 1000},
 };
 
 static int64_t *shape_at(struct run_shape *shape, const char *name)
@@ -142,6 +143,14 @@ static int64_t draw_churn(uint64_t seed)
     return base_prng_chance(&prng, 1, 4) ? 1 : 0;
 }
 
+/* The same. */
+static int64_t draw_trims(uint64_t seed)
+{
+    struct base_prng prng;
+    base_prng_init(&prng, seed, UINT64_C(0x7472696d73)); /* "trims" */
+    return base_prng_chance(&prng, 1, 4) ? (int64_t)base_prng_below(&prng, 8) + 1 : 0;
+}
+
 void run__shape_draw(struct run *run, struct world_knobs *knobs)
 {
     const struct run_config *config = run->config;
@@ -169,6 +178,7 @@ void run__shape_draw(struct run *run, struct world_knobs *knobs)
     draw_own_logs(shape, config->seed);
     shape->retention = shape->page_cache = -1; /* as drawn */
     shape->churn = draw_churn(config->seed);
+    shape->trims = draw_trims(config->seed);
     shape->refusals = base_prng_chance(&run->prng, 1, 4) ? 1 : 0;
     shape->region_mb = base_prng_chance(&run->prng, 1, 3) ? draw(run, NODE_REGION_MB_MIN, 30) : NODE_REGION_MB_MAX;
     shape->rots = base_prng_chance(&run->prng, 1, 5) ? draw(run, 1, 6) : 0;
@@ -324,6 +334,7 @@ void run__add_actors(struct run *run)
     make_topics(run);
     struct actor_spec *admin = add_actor(run, ACTOR_ADMIN, 'a');
     admin->wanted = (uint32_t)run->shape.admin_operations;
+    admin->trims = (uint32_t)run->shape.trims;
     uint32_t producers = (uint32_t)base_min_u64((uint64_t)run->shape.producers, 6);
     for (uint32_t i = 0; i < producers; i++) { make_producer(run, i, producers); }
     for (uint32_t i = 0; i < (uint32_t)base_min_u64((uint64_t)run->shape.consumers, 4); i++) {

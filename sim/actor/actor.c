@@ -102,6 +102,7 @@ static void *create(void *context, const struct world_boot *boot)
     actor->spec = context;
     actor->boot = *boot;
     base_prng_init(&actor->prng, boot->seed, 1);
+    base_prng_init(&actor->trim_prng, boot->seed, UINT64_C(0x7472696d)); /* "trim" */
     actor->next_ns = UINT64_MAX;
     actor->rude.conn = (struct port_conn){.slot = 0, .generation = 0};
     if (actor->spec->role == ACTOR_RUDE) { return actor; }

@@ -87,6 +87,7 @@ struct actor_spec {
     char name[8];    /* "p3" */
     uint32_t number; /* record.producer */
     uint32_t wanted; /* records, or operations */
+    uint32_t trims;  /* admin: deletions of records, besides */
     uint64_t pause_max_ns;
     uint32_t value_bytes_max;
     enum client_acks acks;

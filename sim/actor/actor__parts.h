@@ -69,6 +69,8 @@ struct actor {
     uint8_t *value;
     struct rude rude;
     struct odd odd;
+    struct base_prng trim_prng; /* admin: deletions of records draw from it alone */
+    uint32_t trims_asked;
     struct crowd *crowd; /* NULL: none */
 };
 

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 
 #include "wire/kafka/create_topics.h"
+#include "wire/kafka/delete_records.h"
 #include "wire/kafka/delete_topics.h"
 #include "wire/kafka/describe_configs.h"
 #include "wire/kafka/describe_log_dirs.h"
@@ -180,6 +181,53 @@ bool actor__ask_offsets(struct actor *actor, uint32_t topic, int32_t partition, 
     return ask(actor, &op, KAFKA_API_LIST_OFFSETS, &request);
 }
 
+/* Past the last record of that partition that anybody was told of or read; 0: none. */
+static int64_t end_heard_of(const struct actor *actor, const char *topic, int32_t partition)
+{
+    const struct history *history = actor->spec->cast->history;
+    int64_t end = 0;
+    for (uint32_t i = 0; i < history->op_count; i++) {
+        const struct history_op *op = &history->ops[i];
+        bool is_record = (op->kind == HISTORY_PRODUCE || op->kind == HISTORY_READ) && op->what == HISTORY_OK;
+        if (!is_record || op->partition != partition || strcmp(op->topic, topic) != 0) { continue; }
+        end = base_max_i64(end, op->offset + 1);
+    }
+    return end;
+}
+
+#define FAR_BEYOND 1000000
+
+static bool ask_trim(struct actor *actor)
+{
+    const struct actor_cast *cast = actor->spec->cast;
+    uint32_t at = (uint32_t)base_prng_below(&actor->trim_prng, cast->topic_count);
+    const struct actor_topic *topic = &cast->topics[at];
+    if (!topic->is_ready) { return false; }
+    struct history_op op = op_of(actor, HISTORY_TRIM, at);
+    op.partition = (int32_t)base_prng_below(&actor->trim_prng, (uint64_t)topic->partition_count);
+    uint64_t kind = base_prng_below(&actor->trim_prng, 10);
+    int64_t end = end_heard_of(actor, op.topic, op.partition);
+    op.at = (int64_t)base_prng_below(&actor->trim_prng, (uint64_t)end + 1);
+    if (kind == 0) { op.at = -1; } /* up to the watermark */
+    if (kind == 1) { op.at = end + FAR_BEYOND; }
+    if (kind == 2) { op.partition = topic->partition_count + (int32_t)op.at % 3; } /* there is none */
+    struct kafka_delete_records_request_delete_records_partition wanted;
+    kafka_delete_records_request_delete_records_partition_init(&wanted);
+    wanted.partition_index = op.partition;
+    wanted.offset = op.at;
+    struct kafka_delete_records_request_delete_records_topic of;
+    kafka_delete_records_request_delete_records_topic_init(&of);
+    of.name = kafka_text_words(op.topic);
+    of.partitions = &wanted;
+    of.partitions_count = 1;
+    struct kafka_delete_records_request request;
+    kafka_delete_records_request_init(&request);
+    request.topics = &of;
+    request.topics_count = 1;
+    request.timeout_ms = 8000;
+    return ask(actor, &op, KAFKA_API_DELETE_RECORDS, &request);
+}
+
 /* Of a topic, and nothing is kept of it but which call it was. */
 static bool ask_call(struct actor *actor, uint32_t topic, int16_t api_key, const void *request)
 {
@@ -320,6 +368,13 @@ static void answer_offsets(struct history_op *op, const struct kafka_list_offset
     op->timestamp_ms = answer->topics[0].partitions[0].timestamp;
 }
 
+static void answer_trim(struct history_op *op, const struct kafka_delete_records_response *answer)
+{
+    if (answer->topics_count != 1 || answer->topics[0].partitions_count != 1) { return; }
+    op->error = answer->topics[0].partitions[0].error_code;
+    op->offset = answer->topics[0].partitions[0].low_watermark;
+}
+
 static void read_answer(struct actor *actor, struct history_op *op, const struct client_result *result)
 {
     switch ((int)op->kind) {
@@ -331,6 +386,7 @@ static void read_answer(struct actor *actor, struct history_op *op, const struct
     }
     case HISTORY_TOPIC: answer_topic(op, result); return;
     case HISTORY_OFFSETS: answer_offsets(op, result->answer); return;
+    case HISTORY_TRIM: answer_trim(op, result->answer); return;
     default: return;
     }
 }
@@ -444,7 +500,10 @@ void actor__administer(struct actor *actor)
         return;
     }
     if (actor->now_ns < actor->next_ns) { return; }
-    if (!create_missing(actor)) {
+    bool is_trim = actor->trims_asked < actor->spec->trims && base_prng_chance(&actor->trim_prng, 1, 3);
+    if (is_trim) {
+        if (ask_trim(actor)) { actor->trims_asked += 1; }
+    } else if (!create_missing(actor)) {
         do_something(actor);
         actor->done += 1;
     }

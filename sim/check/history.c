@@ -8,12 +8,13 @@
 #include <stdlib.h>
 
 static const char *const kind_names[HISTORY_KIND_COUNT] = {
-    [HISTORY_PRODUCE] = "produce",   [HISTORY_READ] = "read",       [HISTORY_END] = "end",
-    [HISTORY_CREATE] = "create",     [HISTORY_DELETE] = "delete",   [HISTORY_OFFSETS] = "offsets",
-    [HISTORY_TOPIC] = "topic",       [HISTORY_CALL] = "call",       [HISTORY_NOTE] = "note",
-    [HISTORY_JOIN] = "join",         [HISTORY_SYNC] = "sync",       [HISTORY_HEARTBEAT] = "heartbeat",
-    [HISTORY_LEAVE] = "leave",       [HISTORY_COMMIT] = "commit",   [HISTORY_COMMITTED] = "committed",
-    [HISTORY_UNCOMMIT] = "uncommit", [HISTORY_DISBAND] = "disband", [HISTORY_GROW] = "grow",
+    [HISTORY_PRODUCE] = "produce",     [HISTORY_READ] = "read",         [HISTORY_END] = "end",
+    [HISTORY_CREATE] = "create",       [HISTORY_DELETE] = "delete",     [HISTORY_OFFSETS] = "offsets",
+    [HISTORY_TOPIC] = "topic",         [HISTORY_CALL] = "call",         [HISTORY_TRIM] = "trim",
+    [HISTORY_NOTE] = "note",           [HISTORY_JOIN] = "join",         [HISTORY_SYNC] = "sync",
+    [HISTORY_HEARTBEAT] = "heartbeat", [HISTORY_LEAVE] = "leave",       [HISTORY_COMMIT] = "commit",
+    [HISTORY_COMMITTED] = "committed", [HISTORY_UNCOMMIT] = "uncommit", [HISTORY_DISBAND] = "disband",
+    [HISTORY_GROW] = "grow",
 };
 static const char *const what_names[] = {"invoke", "ok", "fail", "unknown"};
 

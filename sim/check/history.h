@@ -20,7 +20,8 @@ enum history_kind {
     HISTORY_DELETE,  /* topic */
     HISTORY_OFFSETS, /* topic, partition, at (-1 latest, -2 earliest, else a time); ok: offset, timestamp */
     HISTORY_TOPIC,   /* is it there: topic; ok: count partitions, -1: it is not */
-    HISTORY_CALL,    /* any other call; count: the api key */
+    HISTORY_TRIM, /* topic, partition, at: records before it go (-1: before the watermark); ok: offset, where it begins */
+    HISTORY_CALL, /* any other call; count: the api key */
     /* of a group's coordinator; the fields of history_group */
     HISTORY_JOIN,      /* topic: "T,T", what it subscribes to; ok: generation, given, leader */
     HISTORY_SYNC,      /* count: partitions that it assigns, when it leads; ok: owned */

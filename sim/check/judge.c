@@ -378,6 +378,7 @@ void judge_history(const struct history *history, struct check_report *report)
     judge.deletes = pick(history, HISTORY_DELETE, false, by_place, &judge.delete_count);
     judge.notes = pick(history, HISTORY_NOTE, false, by_place, &judge.note_count);
     judge.ends = pick(history, HISTORY_END, true, by_place, &judge.end_count);
+    judge.trims = pick(history, HISTORY_TRIM, false, by_place, &judge.trim_count);
     judge__age(&judge);
     judge_acknowledged(&judge);
     judge_reads_of_acknowledged(&judge);
@@ -386,6 +387,7 @@ void judge_history(const struct history *history, struct check_report *report)
     judge_unique_acks(&judge);
     judge_idempotence(&judge);
     judge__answers(&judge);
+    judge__trims(&judge);
     free(judge.finals);
     free(judge.reads);
     free(judge.produced);
@@ -393,4 +395,5 @@ void judge_history(const struct history *history, struct check_report *report)
     free(judge.deletes);
     free(judge.notes);
     free(judge.ends);
+    free(judge.trims);
 }

@@ -2,7 +2,7 @@
  *
  * Room    sim/check. A pure function of the history.
  * Needs   a run as docs/formats/history.md says: what lives at the end is read whole by a final reader (final=1), records
- *         go by HISTORY_DELETE and retention only, and a producer writes each (producer, sequence) once, rising in each partition.
+ *         go by HISTORY_DELETE, HISTORY_TRIM and retention only, and a producer writes each (producer, sequence) once, rising in each partition.
  *
  *     I1   an acknowledged record (acks=all) is at its offset in every read of it, and in the final one
  *     I4   what was read at an offset is never different later, and never gone
@@ -11,7 +11,7 @@
  *     I20  nothing is read that nobody produced
  *     I21  every operation ended; what was asked after the faults stopped (final=1) succeeded
  *     I22  what failed definitely is never read
- *     I23  ListOffsets and Metadata answer what the history allows
+ *     I23  ListOffsets, Metadata and DeleteRecords answer what the history allows; what records were deleted before stays the start
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -19,7 +19,8 @@ struct judge {
     const struct history_op **deletes;
     const struct history_op **notes; /* each kind of them in the order of the history */
     const struct history_op **ends;
-    uint32_t final_count, read_count, produced_count, create_count, delete_count, note_count, end_count;
+    const struct history_op **trims;
+    uint32_t final_count, read_count, produced_count, create_count, delete_count, note_count, end_count, trim_count;
     int64_t aged_ms; /* a record of before this may be too old, by any clock of the run; INT64_MIN: none */
 };
 
@@ -31,7 +32,7 @@ const struct history_op *judge__final_at(const struct judge *judge, const char *
 int64_t judge__final_end(const struct judge *judge, const char *topic, int32_t partition);
 /* The first offset that the final reader was given; the end when it was given none; -1: it did not meet the end. */
 int64_t judge__final_start(const struct judge *judge, const char *topic, int32_t partition);
-/* How far retention may have moved its start: INT64_MAX where the topic has limits of its own; else up to the first record that is
+/* How far retention, or a client, may have moved its start: INT64_MAX where the topic has limits of its own; else up to the first record that is
  * known not to be too old for the node's; 0: not at all. */
 int64_t judge__start_max(const struct judge *judge, const char *topic, int32_t partition);
 /* Before the start that retention moved. */
@@ -47,6 +48,10 @@ bool judge__may_be_deleted(const struct judge *judge, const struct history_op *o
 bool judge__was_deleted(const struct judge *judge, const char *topic);
 bool judge__same_record(const struct history_op *a, const struct history_op *b);
 
+/* The least end that whoever asked then must see. */
+int64_t judge__end_known_at(const struct judge *judge, const struct history_op *asked);
+
 void judge__answers(struct judge *judge); /* I21, I23 */
+void judge__trims(struct judge *judge);   /* I23: what a client deleted of the front */
 
 #endif

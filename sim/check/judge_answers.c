@@ -47,8 +47,7 @@ static void judge_progress(struct judge *judge)
 
 /* ---- I23: ListOffsets ---- */
 
-/* The least end that whoever asked at `asked_ns` must see. */
-static int64_t end_known_at(const struct judge *judge, const struct history_op *asked)
+int64_t judge__end_known_at(const struct judge *judge, const struct history_op *asked)
 {
     int64_t end = 0;
     for (uint32_t i = 0; i < judge->history->op_count; i++) {
@@ -104,7 +103,7 @@ static void judge_offsets(struct judge *judge, const struct history_op *asked)
     int64_t end = judge__final_end(judge, asked->topic, asked->partition);
     if (asked->at == -1) {
         /* News of a topic that was deleted before may come late, and be about that one. */
-        int64_t least = judge__was_deleted(judge, asked->topic) ? 0 : end_known_at(judge, asked);
+        int64_t least = judge__was_deleted(judge, asked->topic) ? 0 : judge__end_known_at(judge, asked);
         bool is_above = end >= 0 && asked->offset > end && !judge__may_be_lost(judge, asked);
         if (asked->offset < least || is_above) {
             check_breach(judge->report, "I23",

@@ -1,9 +1,13 @@
 /* judge_trim.c: see judge.h. What may be gone: by retention, of topics with limits of their own, and of what is older than the node keeps;
- * by a power cut, of page-cache topics.
+ * by a power cut, of page-cache topics; by a client that deletes records, whose word for it then holds (I23).
  *
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "judge__parts.h"
+
+#include <inttypes.h>
+
+enum { ERROR_OUT_OF_RANGE = 1 }; /* Kafka's */
 
 #define ON_THE_WAY_NS (UINT64_C(10) * 1000000000) /* what was sent before the power went may be read after it */
 
@@ -56,10 +60,24 @@ static bool is_known(const struct history_op *op)
     return is_record && op->what == HISTORY_OK && op->offset >= 0 && op->timestamp_ms >= 0;
 }
 
+/* How far a client may have moved the start. */
+static int64_t trimmed_max(const struct judge *judge, const char *topic, int32_t partition)
+{
+    int64_t to = 0;
+    for (uint32_t i = 0; i < judge->trim_count; i++) {
+        const struct history_op *op = judge->trims[i];
+        if (op->what == HISTORY_FAIL || op->partition != partition || strcmp(op->topic, topic) != 0) { continue; }
+        bool is_told = op->what == HISTORY_OK;
+        to = base_max_i64(to, op->at >= 0 ? op->at : (is_told ? op->offset : INT64_MAX));
+    }
+    return to;
+}
+
 int64_t judge__start_max(const struct judge *judge, const char *topic, int32_t partition)
 {
     if (was_created(judge, topic, HISTORY_TRIMMED)) { return INT64_MAX; }
-    if (judge->aged_ms == INT64_MIN) { return 0; }
+    int64_t trimmed = trimmed_max(judge, topic, partition);
+    if (judge->aged_ms == INT64_MIN) { return trimmed; }
     int64_t aged_end = 0, end = INT64_MAX;
     for (uint32_t i = 0; i < judge->history->op_count; i++) {
         const struct history_op *op = &judge->history->ops[i];
@@ -71,7 +89,7 @@ int64_t judge__start_max(const struct judge *judge, const char *topic, int32_t p
         }
     }
     /* What nobody was told of and nobody read may be too old as well, before the first that is known not to be. */
-    return aged_end == 0 && end == INT64_MAX ? 0 : end;
+    return base_max_i64(trimmed, aged_end == 0 && end == INT64_MAX ? 0 : end);
 }
 
 int64_t judge__final_start(const struct judge *judge, const char *topic, int32_t partition)
@@ -104,4 +122,60 @@ static int64_t start_told(const struct judge *judge, const struct history_op *of
 bool judge__may_be_trimmed(const struct judge *judge, const struct history_op *op)
 {
     return op->offset < judge__start_max(judge, op->topic, op->partition) && op->offset < start_told(judge, op);
+}
+
+/* ---- what a client deleted ---- */
+
+/* What was told of a start stays told: nothing before it is read by who asks later, nor called the first. */
+static void judge_trimmed(struct judge *judge, const struct history_op *trim)
+{
+    for (uint32_t i = 0; i < judge->history->op_count; i++) {
+        const struct history_op *op = &judge->history->ops[i];
+        bool is_read = op->kind == HISTORY_READ;
+        bool is_earliest = op->kind == HISTORY_OFFSETS && op->at == -2;
+        if ((!is_read && !is_earliest) || op->what != HISTORY_OK || op->offset >= trim->offset) { continue; }
+        if (op->partition != trim->partition || strcmp(op->topic, trim->topic) != 0) { continue; }
+        uint64_t way_ns = is_read && !op->is_final ? ON_THE_WAY_NS : 0;
+        if (op->invoke_ns <= trim->end_ns + way_ns) { continue; }
+        check_breach(judge->report, "I23",
+                     "%s-%" PRId32 " began at %" PRId64 " once its records were deleted, and later offset %" PRId64
+                     " %s",
+                     trim->topic, trim->partition, trim->offset, op->offset,
+                     is_read ? "was read" : "was called the earliest");
+        return;
+    }
+}
+
+static int64_t partitions_of(const struct judge *judge, const char *topic)
+{
+    int64_t count = -1;
+    for (uint32_t i = 0; i < judge->create_count; i++) {
+        if (strcmp(judge->creates[i]->topic, topic) == 0) { count = base_max_i64(count, judge->creates[i]->count); }
+    }
+    return count;
+}
+
+void judge__trims(struct judge *judge)
+{
+    for (uint32_t i = 0; i < judge->trim_count; i++) {
+        const struct history_op *op = judge->trims[i];
+        bool is_out_of_range = op->what == HISTORY_FAIL && op->error == ERROR_OUT_OF_RANGE;
+        if (is_out_of_range && !judge__was_deleted(judge, op->topic) && op->at <= judge__end_known_at(judge, op)) {
+            check_breach(judge->report, "I23",
+                         "deletion of records up to %" PRId64 " of %s-%" PRId32 " is out of range", op->at, op->topic,
+                         op->partition);
+        }
+        if (op->what != HISTORY_OK || op->error != 0) { continue; }
+        int64_t count = partitions_of(judge, op->topic);
+        int64_t end = judge__final_end(judge, op->topic, op->partition);
+        bool may_be_less = judge__may_be_deleted(judge, op) || judge__may_be_lost(judge, op);
+        bool is_beyond = end >= 0 && op->offset > end && !may_be_less;
+        if (op->offset < op->at || is_beyond || (count >= 0 && op->partition >= count)) {
+            check_breach(judge->report, "I23",
+                         "records of %s-%" PRId32 " up to %" PRId64 " were deleted, its end is %" PRId64
+                         ", and the answer was that it begins at %" PRId64,
+                         op->topic, op->partition, op->at, end, op->offset);
+        }
+        if (!judge__may_be_deleted(judge, op)) { judge_trimmed(judge, op); }
+    }
 }

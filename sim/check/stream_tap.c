@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "wire/kafka/delete_records.h"
 #include "wire/kafka/delete_topics.h"
 #include "wire/kafka/header.h"
 #include "wire/kafka/kafka.h"
@@ -107,6 +108,29 @@ static void note_deletes(struct check_stream *stream, struct base_slice body, in
     for (int32_t t = 0; t < request.topics_count; t++) { check_stream_deleting(stream, request.topics[t].topic_id); }
 }
 
+/* How far their starts may go from now on, whatever retention says. Where the watermark is meant it is one that is still to come. */
+static void note_trims(struct check_stream *stream, struct base_slice body, int16_t version)
+{
+    struct base_arena arena;
+    scratch_arena(stream, &arena);
+    struct kafka_delete_records_request request;
+    kafka_delete_records_request_init(&request);
+    if (kafka_delete_records_request_decode(body, version, &arena, &request) != BASE_OK) { return; }
+    for (int32_t t = 0; t < request.topics_count; t++) {
+        for (int32_t p = 0; p < request.topics[t].partitions_count; p++) {
+            const struct kafka_delete_records_request_delete_records_partition *asked =
+                &request.topics[t].partitions[p];
+            int64_t to = asked->offset < 0 ? INT64_MAX : asked->offset;
+            for (uint32_t i = 0; i < stream->log_count; i++) {
+                struct stream_log *log = &stream->logs[i];
+                bool is_it = log->id.index == asked->partition_index &&
+                             base_slice_equal(kafka_text_slice(request.topics[t].name), base_slice_text(log->name));
+                if (is_it) { log->start_asked = base_max_i64(log->start_asked, to); }
+            }
+        }
+    }
+}
+
 static void take_question(struct check_stream *stream, struct stream_conn *conn, struct base_slice frame)
 {
     struct kafka_request_header header;
@@ -121,6 +145,7 @@ static void take_question(struct check_stream *stream, struct stream_conn *conn,
                                        .acks = 0};
     bool is_known = kafka_api_has_version(question.api_key, question.version);
     if (is_known && question.api_key == 20) { note_deletes(stream, body, question.version); }
+    if (is_known && question.api_key == KAFKA_API_DELETE_RECORDS) { note_trims(stream, body, question.version); }
     if (is_known && question.api_key == 1) { stream__fetch_asked(stream, body, &question); }
     if (is_known && question.api_key == 2) { stream__offsets_asked(stream, body, &question); }
     if (is_known && question.api_key == 0) {

@@ -112,6 +112,101 @@ static void records_behind_the_start_of_a_topic_with_retention_may_not_go(void *
                 "I23");
 }
 
+#define TRIM(op, to, end)                                      \
+    "20 a1 " op " invoke trim topic=t partition=0 at=" to "\n" \
+    "21 a1 " op " " end "\n"
+#define TRIMMED(op, to, start) TRIM(op, to, "ok trim topic=t partition=0 at=" to " offset=" start)
+
+static void records_before_an_offset_up_to_which_a_client_deleted_are_gone(void **state)
+{
+    (void)state;
+    struct check_report report = judge(CREATED ACKED("1", "0", "0") ACKED("2", "1", "1") TRIMMED("3", "1", "1")
+                                           FINAL("30", "4", "1", "1") END("5", "2") EARLIEST("6", "1"));
+    assert_int_equal(report.count, 0);
+    report = judge(CREATED ACKED("1", "0", "0") ACKED("2", "1", "1")
+                       TRIM("3", "-1", "ok trim topic=t partition=0 at=-1 offset=2") END("4", "2"));
+    assert_int_equal(report.count, 0);
+}
+
+static void a_deletion_of_records_that_may_have_happened_leaves_them_or_takes_them(void **state)
+{
+    (void)state;
+    struct check_report report =
+        judge(CREATED ACKED("1", "0", "0") ACKED("2", "1", "1") TRIM("3", "1", "unknown trim topic=t partition=0 at=1")
+                  FINAL("30", "4", "1", "1") END("5", "2"));
+    assert_int_equal(report.count, 0);
+    report =
+        judge(CREATED ACKED("1", "0", "0") ACKED("2", "1", "1") TRIM("3", "1", "unknown trim topic=t partition=0 at=1")
+                  FINAL("30", "4", "0", "0") FINAL("31", "5", "1", "1") END("6", "2"));
+    assert_int_equal(report.count, 0);
+}
+
+static void a_deletion_of_records_that_failed_takes_none(void **state)
+{
+    (void)state;
+    expect_told(CREATED ACKED("1", "0", "0") ACKED("2", "1", "1")
+                    TRIM("3", "1", "fail trim topic=t partition=0 at=1 error=6") FINAL("30", "4", "1", "1")
+                        END("5", "2"),
+                "I1", "is gone");
+}
+
+static void a_record_at_the_offset_up_to_which_a_client_deleted_may_not_go(void **state)
+{
+    (void)state;
+    expect_told(CREATED ACKED("1", "0", "0") ACKED("2", "1", "1") ACKED("3", "2", "2") TRIMMED("4", "1", "1")
+                    FINAL("30", "5", "2", "2") END("6", "3"),
+                "I1", "record 1.1.1 was acknowledged at t-0 offset 1 and is gone");
+}
+
+static void a_record_that_was_deleted_and_is_read_later_is_I23(void **state)
+{
+    (void)state;
+    expect_only(CREATED ACKED("1", "0", "0") ACKED("2", "1", "1") TRIMMED("3", "1", "1") FINAL("30", "4", "0", "0")
+                    FINAL("31", "5", "1", "1") END("6", "2"),
+                "I23");
+}
+
+static void a_fetch_that_was_on_its_way_may_bring_what_was_deleted(void **state)
+{
+    (void)state;
+    struct check_report report = judge(CREATED ACKED("1", "0", "0") ACKED("2", "1", "1") TRIMMED("3", "1", "1")
+                                           READ("22", "4", "0", "0") FINAL("30", "5", "1", "1") END("6", "2"));
+    assert_int_equal(report.count, 0);
+    expect_only(CREATED ACKED("1", "0", "0") ACKED("2", "1", "1") TRIMMED("3", "1", "1")
+                    READ("20000000000", "4", "0", "0") FINAL("30000000000", "5", "1", "1") END("6", "2"),
+                "I23");
+}
+
+static void an_earliest_offset_that_was_deleted_is_I23(void **state)
+{
+    (void)state;
+    expect_told(CREATED ACKED("1", "0", "0") ACKED("2", "1", "1") TRIMMED("3", "1", "1") EARLIEST("4", "0")
+                    FINAL("30", "5", "1", "1") END("6", "2"),
+                "I23", "was called the earliest");
+}
+
+static void a_deletion_beyond_the_end_that_succeeds_is_I23(void **state)
+{
+    (void)state;
+    expect_told(CREATED ACKED("1", "0", "0") TRIMMED("2", "9", "1") END("3", "1"), "I23", "were deleted");
+    expect_told(CREATED ACKED("1", "0", "0") TRIMMED("2", "9", "9") END("3", "1"), "I23", "were deleted");
+}
+
+static void a_deletion_in_a_partition_that_is_not_there_and_succeeds_is_I23(void **state)
+{
+    (void)state;
+    expect_told(CREATED "20 a1 1 invoke trim topic=t partition=3\n21 a1 1 ok trim topic=t partition=3 offset=0\n",
+                "I23", "were deleted");
+}
+
+static void a_deletion_up_to_what_was_acknowledged_is_not_out_of_range(void **state)
+{
+    (void)state;
+    expect_told(CREATED ACKED("1", "0", "0") TRIM("2", "1", "fail trim topic=t partition=0 at=1 error=1")
+                    FINAL("30", "3", "0", "0") END("4", "1"),
+                "I23", "is out of range");
+}
+
 static void records_of_a_topic_without_retention_may_not_go_from_the_front(void **state)
 {
     (void)state;
@@ -464,6 +559,16 @@ int main(void)
         cmocka_unit_test(records_before_the_start_of_a_topic_with_retention_may_go),
         cmocka_unit_test(records_that_retention_takes_beside_the_final_reader_may_go),
         cmocka_unit_test(records_behind_the_start_of_a_topic_with_retention_may_not_go),
+        cmocka_unit_test(records_before_an_offset_up_to_which_a_client_deleted_are_gone),
+        cmocka_unit_test(a_deletion_of_records_that_may_have_happened_leaves_them_or_takes_them),
+        cmocka_unit_test(a_deletion_of_records_that_failed_takes_none),
+        cmocka_unit_test(a_record_at_the_offset_up_to_which_a_client_deleted_may_not_go),
+        cmocka_unit_test(a_record_that_was_deleted_and_is_read_later_is_I23),
+        cmocka_unit_test(a_fetch_that_was_on_its_way_may_bring_what_was_deleted),
+        cmocka_unit_test(an_earliest_offset_that_was_deleted_is_I23),
+        cmocka_unit_test(a_deletion_beyond_the_end_that_succeeds_is_I23),
+        cmocka_unit_test(a_deletion_in_a_partition_that_is_not_there_and_succeeds_is_I23),
+        cmocka_unit_test(a_deletion_up_to_what_was_acknowledged_is_not_out_of_range),
         cmocka_unit_test(records_of_a_topic_without_retention_may_not_go_from_the_front),
         cmocka_unit_test(records_stamped_by_a_clock_far_behind_may_go_from_the_front),
         cmocka_unit_test(a_record_that_is_not_too_old_may_not_go_with_those_that_are),

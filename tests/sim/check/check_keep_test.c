@@ -12,6 +12,9 @@
 
 #include "record/record.h"
 #include "stream.h"
+#include "talk.h"
+#include "wire/kafka/delete_records.h"
+#include "wire/kafka/kafka.h"
 
 enum { FIRST_MS = 100000000, BATCH_BYTES = 100 };
 
@@ -193,6 +196,43 @@ static void a_topic_without_retention_keeps_all(void **state)
     expect_only(f, "I1");
 }
 
+static void ask_to_delete_before(struct fixture *f, int64_t offset)
+{
+    struct kafka_delete_records_request_delete_records_partition wanted;
+    kafka_delete_records_request_delete_records_partition_init(&wanted);
+    wanted.offset = offset;
+    struct kafka_delete_records_request_delete_records_topic of;
+    kafka_delete_records_request_delete_records_topic_init(&of);
+    of.name = kafka_text_words("t");
+    of.partitions = &wanted;
+    of.partitions_count = 1;
+    struct kafka_delete_records_request request;
+    kafka_delete_records_request_init(&request);
+    request.topics = &of;
+    request.topics_count = 1;
+    talk_ask((struct talk){.stream = f->stream, .api_key = KAFKA_API_DELETE_RECORDS, .version = 2}, &request);
+}
+
+static void a_start_moves_to_where_a_client_asked_and_no_further(void **state)
+{
+    (void)state;
+    for (int64_t asked = 0; asked < 4; asked++) {
+        struct fixture *f = given(-1, -1);
+        write_segment(f, 0, 2);
+        write_segment(f, 2, 2);
+        see(f, 0, 4, FIRST_MS);
+        ask_to_delete_before(f, asked);
+        see(f, 2, 4, FIRST_MS);
+        expect_only(f, asked < 2 ? "I1" : NULL);
+    }
+    struct fixture *f = given(-1, -1);
+    write_segment(f, 0, 2);
+    see(f, 0, 2, FIRST_MS);
+    ask_to_delete_before(f, -1); /* the watermark */
+    see(f, 2, 2, FIRST_MS);
+    expect_only(f, NULL);
+}
+
 static void a_segment_that_stays_when_enough_comes_after_it_is_I25(void **state)
 {
     (void)state;
@@ -236,6 +276,7 @@ int main(void)
         cmocka_unit_test(what_was_from_the_future_when_the_clock_was_behind_may_go_by_how_far_the_clock_went),
         cmocka_unit_test(what_was_from_the_future_and_goes_before_the_clock_went_so_far_is_I1),
         cmocka_unit_test(a_topic_without_retention_keeps_all),
+        cmocka_unit_test(a_start_moves_to_where_a_client_asked_and_no_further),
         cmocka_unit_test(a_segment_that_stays_when_enough_comes_after_it_is_I25),
         cmocka_unit_test(a_segment_that_stays_when_it_is_old_is_I25),
         cmocka_unit_test(with_a_wrong_clock_an_old_one_may_stay),
