@@ -435,8 +435,10 @@ static bool restart(struct run *run)
     (void)world_run(run->world, world_now(run->world) + 10 * WORLD_MS); /* is_broken looks */
     world_restart(run->world, run->cast.broker);
     come_to(run, RUN_AT_START);
-    if (run_until(run, broker_serves, START_MAX_NS)) { return true; }
-    if (run->is_rotten && run->result->branches[RUN_START_REFUSED] > refused) { /* said why, and served nothing */
+    bool is_serving = run_until(run, broker_serves, START_MAX_NS);
+    if (is_serving && !run->has_lost_rows) { return true; }
+    /* It said why, and served nothing; or that it does not know what it lost, and then that may be topics too. */
+    if (is_serving || (run->is_rotten && run->result->branches[RUN_START_REFUSED] > refused)) {
         judge(run);
         return false;
     }

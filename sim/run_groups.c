@@ -201,7 +201,7 @@ static void look(struct run *run, uint32_t shard, const struct groups *groups, b
 
 void run__groups_look(struct run *run, uint32_t shard, const struct broker *broker)
 {
-    if (run->groups == NULL) { return; }
+    if (run->groups == NULL || run->has_lost_rows) { return; } /* a coordinator's log may end before what it had */
     const struct groups *groups = broker_groups(broker);
     struct group_view view;
     group_view(groups, &view);

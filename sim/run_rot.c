@@ -99,7 +99,6 @@ void run__rot(struct run *run)
 bool run__is_excused(void *context, const char *topic, int32_t partition)
 {
     const struct run *run = context;
-    if (run->has_lost_rows) { return true; }
     for (uint32_t i = 0; i < (uint32_t)run->shape.shards && run->is_rotten; i++) {
         const struct broker *broker = world_machine_at(run->world, run->cast.broker, i);
         struct broker_log_view log;
