@@ -498,6 +498,9 @@ static uint64_t flush_max_ms(const struct run *run)
 
 #define DISK_REST_NS (500 * WORLD_MS)
 
+/* What expires goes when it does, and whatever else is idle. */
+static bool is_swept(const struct run *run) { return run__has_retention(run) || run->groups != NULL; }
+
 /* What the start and the last requests left to do (the metadata log that is written anew, files that go) takes as long as the disk
  * does: the broker is idle when it has asked nothing of a disk for a while. */
 static void let_disk_rest(struct run *run)
@@ -506,8 +509,7 @@ static void let_disk_rest(struct run *run)
     while (run->disk_due > 0 || world_now(run->world) - run->disk_last_ns < DISK_REST_NS) {
         if (is_broken(run)) { return; }
         if (world_now(run->world) >= end_ns) {
-            bool is_swept = run__has_retention(run) || run->groups != NULL; /* what expires goes when it does */
-            if (is_swept) { return; }
+            if (is_swept(run)) { return; }
             run__fail(run, "I21", "the disk does not come to rest while a fetch was parked");
             return;
         }
@@ -539,8 +541,7 @@ static bool idle(struct run *run)
             run__fail(run, "I21", "a parked fetch was looked at %" PRIu64 " times while nothing happened",
                       evaluated_after - evaluated_before);
         }
-        bool is_swept = run__has_retention(run) || run->groups != NULL;
-        if (is_waiting && !is_checkpointing && !is_swept && events > (uint64_t)run->shape.shards * 6) {
+        if (is_waiting && !is_checkpointing && !is_swept(run) && events > (uint64_t)run->shape.shards * 6) {
             run__fail(run, "I21", "%" PRIu64 " events in %d s while a fetch was parked", events,
                       (int)(IDLE_NS / WORLD_S));
         }

@@ -189,7 +189,7 @@ static int64_t end_heard_of(const struct actor *actor, const char *topic, int32_
     for (uint32_t i = 0; i < history->op_count; i++) {
         const struct history_op *op = &history->ops[i];
         bool is_record = (op->kind == HISTORY_PRODUCE || op->kind == HISTORY_READ) && op->what == HISTORY_OK;
-        if (!is_record || op->partition != partition || strcmp(op->topic, topic) != 0) { continue; }
+        if (!is_record || !history_is_of(op, topic, partition)) { continue; }
         end = base_max_i64(end, op->offset + 1);
     }
     return end;

@@ -287,8 +287,7 @@ struct known_commit *groups__commit(const struct check_groups *groups, int64_t t
 
 static bool is_of_same_place(const struct history_op *a, const struct history_op *b)
 {
-    return a->partition == b->partition && strcmp(a->topic, b->topic) == 0 &&
-           strcmp(a->group->group, b->group->group) == 0;
+    return history_is_of(a, b->topic, b->partition) && strcmp(a->group->group, b->group->group) == 0;
 }
 
 /* A request of that kind and place may have taken its effect after `since_ns`. */

@@ -258,8 +258,7 @@ static bool is_asked(const struct check_groups *groups, enum history_kind kind, 
         }
         if (op->what != HISTORY_INVOKE && op->what != HISTORY_UNKNOWN) { continue; }
         if (strcmp(op->group->group, group) != 0) { continue; }
-        bool is_it = kind == HISTORY_DISBAND ||
-                     (by != NULL && op->partition == by->partition && strcmp(op->topic, by->topic) == 0);
+        bool is_it = kind == HISTORY_DISBAND || (by != NULL && history_is_of(op, by->topic, by->partition));
         if (is_it) { return true; }
     }
     return false;

@@ -9,6 +9,7 @@
 #define CHECK_HISTORY_H
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/base.h"
 
@@ -102,6 +103,11 @@ struct history_op history_op_init(enum history_kind kind, const char *actor, uin
 /* Gives it what it has to say of a group: all empty, -1 where there may be none. */
 struct history_group *history_add_group(struct history_op *op);
 const char *history_kind_name(enum history_kind kind);
+
+static inline bool history_is_of(const struct history_op *op, const char *topic, int32_t partition)
+{
+    return op->partition == partition && strcmp(op->topic, topic) == 0;
+}
 /* Begins an operation; its number. */
 uint32_t history_invoke(struct history *history, const struct history_op *op);
 /* Ends it: OK, FAIL (it did not happen), UNKNOWN. What came back is set in history->ops[op] by the caller. */

@@ -94,7 +94,7 @@ int64_t judge__final_end(const struct judge *judge, const char *topic, int32_t p
 {
     for (uint32_t i = judge->end_count; i-- > 0;) {
         const struct history_op *op = judge->ends[i];
-        if (op->partition == partition && strcmp(op->topic, topic) == 0) { return op->offset; }
+        if (history_is_of(op, topic, partition)) { return op->offset; }
     }
     return -1;
 }
@@ -159,9 +159,7 @@ static void judge_lost(struct judge *judge, const struct history_op *lost)
     for (uint32_t i = 0; i < judge->produced_count; i++) {
         const struct history_op *op = judge->produced[i];
         if (op->what != HISTORY_OK || op->acks != -1 || op->offset <= lost->offset) { continue; }
-        if (op->partition != lost->partition || strcmp(op->topic, lost->topic) != 0 || op->end_ns >= cut_ns) {
-            continue;
-        }
+        if (!history_is_of(op, lost->topic, lost->partition) || op->end_ns >= cut_ns) { continue; }
         if (judge__may_be_deleted(judge, op)) { continue; }
         const struct history_op *there = judge__final_at(judge, op->topic, op->partition, op->offset);
         if (there == NULL || !judge__same_record(there, op)) { continue; }
@@ -209,7 +207,7 @@ static void judge_reads_of_acknowledged(struct judge *judge)
                          PLACE_OF(read), RECORD_OF(read));
             continue;
         }
-        if (strcmp(op->topic, read->topic) != 0 || op->partition != read->partition) {
+        if (!history_is_of(op, read->topic, read->partition)) {
             check_breach(judge->report, "I20", "read at " PLACE " the record " RECORD ", produced to %s-%" PRId32,
                          PLACE_OF(read), RECORD_OF(read), op->topic, op->partition);
         }
@@ -269,8 +267,7 @@ static void judge_density(struct judge *judge)
     for (uint32_t i = 0; i < judge->final_count; i++) {
         const struct history_op *read = judge->finals[i];
         const struct history_op *before = i == 0 ? NULL : judge->finals[i - 1];
-        bool is_first =
-            before == NULL || before->partition != read->partition || strcmp(before->topic, read->topic) != 0;
+        bool is_first = before == NULL || !history_is_of(before, read->topic, read->partition);
         /* Or retention took on from where the reader was, which then began anew. */
         bool begins = is_first || before->session != read->session;
         bool is_trimmed = begins && read->offset <= judge__start_max(judge, read->topic, read->partition);
@@ -356,7 +353,7 @@ static void judge_idempotence(struct judge *judge)
         const struct history_op *before = i == 0 ? NULL : finals[i - 1];
         const struct history_op *read = finals[i];
         if (before == NULL || before->record.producer != read->record.producer ||
-            before->partition != read->partition || strcmp(before->topic, read->topic) != 0) {
+            !history_is_of(before, read->topic, read->partition)) {
             order = (struct order){.first = read->record.sequence, .last = read->record.sequence, .late = -1};
             continue;
         }

@@ -54,7 +54,7 @@ int64_t judge__end_known_at(const struct judge *judge, const struct history_op *
         const struct history_op *op = &judge->history->ops[i];
         bool is_news = op->kind == HISTORY_READ || (op->kind == HISTORY_PRODUCE && op->acks == -1);
         if (!is_news || op->what != HISTORY_OK || op->end_ns >= asked->invoke_ns || op->offset < end) { continue; }
-        if (op->partition != asked->partition || strcmp(op->topic, asked->topic) != 0) { continue; }
+        if (!history_is_of(op, asked->topic, asked->partition)) { continue; }
         if (judge__may_be_lost(judge, op)) { continue; }
         end = op->offset + 1;
     }

@@ -66,7 +66,7 @@ static int64_t trimmed_max(const struct judge *judge, const char *topic, int32_t
     int64_t to = 0;
     for (uint32_t i = 0; i < judge->trim_count; i++) {
         const struct history_op *op = judge->trims[i];
-        if (op->what == HISTORY_FAIL || op->partition != partition || strcmp(op->topic, topic) != 0) { continue; }
+        if (op->what == HISTORY_FAIL || !history_is_of(op, topic, partition)) { continue; }
         bool is_told = op->what == HISTORY_OK;
         to = base_max_i64(to, op->at >= 0 ? op->at : (is_told ? op->offset : INT64_MAX));
     }
@@ -81,7 +81,7 @@ int64_t judge__start_max(const struct judge *judge, const char *topic, int32_t p
     int64_t aged_end = 0, end = INT64_MAX;
     for (uint32_t i = 0; i < judge->history->op_count; i++) {
         const struct history_op *op = &judge->history->ops[i];
-        if (!is_known(op) || op->partition != partition || strcmp(op->topic, topic) != 0) { continue; }
+        if (!is_known(op) || !history_is_of(op, topic, partition)) { continue; }
         if (op->timestamp_ms < judge->aged_ms) {
             aged_end = base_max_i64(aged_end, op->offset + 1);
         } else if (op->offset < end && !judge__may_be_deleted(judge, op)) {
@@ -98,7 +98,7 @@ int64_t judge__final_start(const struct judge *judge, const char *topic, int32_t
     /* Sorted by offset: back to the last hole, which retention made. */
     for (uint32_t i = judge->final_count; i-- > 0;) {
         const struct history_op *op = judge->finals[i];
-        if (op->partition != partition || strcmp(op->topic, topic) != 0 || op->offset >= start) { continue; }
+        if (!history_is_of(op, topic, partition) || op->offset >= start) { continue; }
         if (op->offset < start - 1) { break; }
         start = op->offset;
     }
@@ -112,7 +112,7 @@ static int64_t start_told(const struct judge *judge, const struct history_op *of
     for (uint32_t i = 0; i < judge->history->op_count; i++) {
         const struct history_op *op = &judge->history->ops[i];
         bool is_it = op->kind == HISTORY_OFFSETS && op->what == HISTORY_OK && op->is_final && op->at == -2 &&
-                     op->partition == of->partition && strcmp(op->topic, of->topic) == 0;
+                     history_is_of(op, of->topic, of->partition);
         if (is_it && op->offset > start) { start = op->offset; }
     }
     return start;
@@ -134,7 +134,7 @@ static void judge_trimmed(struct judge *judge, const struct history_op *trim)
         bool is_read = op->kind == HISTORY_READ;
         bool is_earliest = op->kind == HISTORY_OFFSETS && op->at == -2;
         if ((!is_read && !is_earliest) || op->what != HISTORY_OK || op->offset >= trim->offset) { continue; }
-        if (op->partition != trim->partition || strcmp(op->topic, trim->topic) != 0) { continue; }
+        if (!history_is_of(op, trim->topic, trim->partition)) { continue; }
         uint64_t way_ns = is_read && !op->is_final ? ON_THE_WAY_NS : 0;
         if (op->invoke_ns <= trim->end_ns + way_ns) { continue; }
         check_breach(judge->report, "I23",

@@ -37,8 +37,9 @@ enum {
 
 struct stream_log *stream__find_log(const struct check_stream *stream, struct base_part id)
 {
-    for (uint32_t i = 0; i < stream->log_count; i++) {
-        if (base_part_equal(stream->logs[i].id, id)) { return &stream->logs[i]; }
+    for (uint32_t i = 0, at = stream->log_next; i < stream->log_count; i++, at++) {
+        if (at >= stream->log_count) { at = 0; }
+        if (base_part_equal(stream->logs[at].id, id)) { return &stream->logs[at]; }
     }
     return NULL;
 }
@@ -46,11 +47,10 @@ struct stream_log *stream__find_log(const struct check_stream *stream, struct ba
 /* Every step looks at every log, in much the order in which they were met: the one after the last is mostly the one. */
 struct stream_log *stream__log(struct check_stream *stream, struct base_part id)
 {
-    for (uint32_t i = 0, at = stream->log_next; i < stream->log_count; i++, at++) {
-        if (at >= stream->log_count) { at = 0; }
-        if (!base_part_equal(stream->logs[at].id, id)) { continue; }
-        stream->log_next = at + 1;
-        return &stream->logs[at];
+    struct stream_log *found = stream__find_log(stream, id);
+    if (found != NULL) {
+        stream->log_next = (uint32_t)(found - stream->logs) + 1;
+        return found;
     }
     stream->logs = check__grow(stream->logs, stream->log_count, &stream->log_room, sizeof *stream->logs);
     struct stream_log *log = &stream->logs[stream->log_count++];
@@ -578,13 +578,10 @@ void stream__disk_crash(struct check_stream *stream, enum check_crash crash)
     stream->open_count = 0;
     stream->sync_count = 0;
     for (uint32_t i = 0; i < stream->path_count; i++) {
-        stream->paths[i].refused_ns = 0;
-    } /* by a clock that is no more */
-    if (crash != CHECK_STOPPED) {
-        for (uint32_t i = 0; i < stream->path_count; i++) {
-            stream->paths[i].written_end = 0;
-            stream->paths[i].is_opened = false;
-        }
+        stream->paths[i].refused_ns = 0; /* by a clock that is no more */
+        if (crash == CHECK_STOPPED) { continue; }
+        stream->paths[i].written_end = 0;
+        stream->paths[i].is_opened = false;
     }
     if (crash == CHECK_POWER) {
         for (uint32_t i = 0; i < stream->group_count; i++) {

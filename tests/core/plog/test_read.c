@@ -647,14 +647,22 @@ static void a_last_segment_that_retention_took_is_no_damage_after_a_restart(void
     }
 }
 
+/* A log that keeps what is younger than that, and a record of now. */
+static struct world *given_fresh_record(int64_t retention_ms, struct plog_ref *ref_out)
+{
+    struct world *world = given_world();
+    world->log_config.retention_ms = retention_ms;
+    *ref_out = world_log(world, 0, "topic", 0);
+    (void)world_append(world, *ref_out, (struct batch_ask){.value_bytes = 100, .timestamp = world->wall_ms});
+    world_run(world);
+    return world;
+}
+
 static void a_segment_that_went_does_not_come_back_with_a_power_cut(void **state)
 {
     (void)state;
-    struct world *world = given_world();
-    world->log_config.retention_ms = 1000;
-    struct plog_ref ref = world_log(world, 0, "topic", 0);
-    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100, .timestamp = world->wall_ms});
-    world_run(world);
+    struct plog_ref ref;
+    struct world *world = given_fresh_record(1000, &ref);
     world_alarm(world, 300001);
     world_alarm(world, 300001);
     world_checkpoint(world); /* does not name it any more */
@@ -758,11 +766,8 @@ static void a_record_from_the_future_does_not_defeat_retention(void **state)
 static void a_wall_clock_that_jumped_ahead_deletes_nothing(void **state)
 {
     (void)state;
-    struct world *world = given_world();
-    world->log_config.retention_ms = 3600000;
-    struct plog_ref ref = world_log(world, 0, "topic", 0);
-    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100, .timestamp = world->wall_ms});
-    world_run(world);
+    struct plog_ref ref;
+    struct world *world = given_fresh_record(3600000, &ref);
     world->wall_ms += INT64_C(31536000000);
     world_alarm(world, 300001);
     assert_int_equal(world_view(world, ref).offset_start, 0);
@@ -772,11 +777,8 @@ static void a_wall_clock_that_jumped_ahead_deletes_nothing(void **state)
 static void a_wall_clock_that_jumps_ahead_while_a_start_replays_deletes_nothing(void **state)
 {
     (void)state;
-    struct world *world = given_world();
-    world->log_config.retention_ms = 3600000;
-    struct plog_ref ref = world_log(world, 0, "topic", 0);
-    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100, .timestamp = world->wall_ms});
-    world_run(world);
+    struct plog_ref ref;
+    struct world *world = given_fresh_record(3600000, &ref);
     world->start_step_ms = INT64_C(31536000000);
     world_restart(world, CRASH_PROCESS);
     ref = world_log(world, 0, "topic", 0);

@@ -279,13 +279,19 @@ static uint32_t ask_to_commit(uint64_t now_ns, int64_t offset, int64_t tag)
     return history_invoke(&history, &op);
 }
 
-static void look_at_offset(uint64_t now_ns, int64_t offset, const char *metadata)
+static void look_at_offset_until(uint64_t now_ns, int64_t offset, const char *metadata, int64_t commit_ms,
+                                 int64_t expire_ms)
 {
     begin_look(now_ns);
     struct check_group group = {.id = base_slice_text("g"), .is_committed = true, .is_empty = true, .state_ms = -1};
     check_groups_group(groups, 0, &group);
-    if (metadata != NULL) { see_offset(offset, metadata); }
+    if (metadata != NULL) { see_offset_until(offset, metadata, commit_ms, expire_ms); }
     check_groups_looked(groups);
+}
+
+static void look_at_offset(uint64_t now_ns, int64_t offset, const char *metadata)
+{
+    look_at_offset_until(now_ns, offset, metadata, 0, -1);
 }
 
 static void given_nothing_committed(void)
@@ -353,11 +359,7 @@ static void look_at_expiry(int64_t commit_ms, int64_t expire_ms)
 {
     given_nothing_committed();
     (void)ask_to_commit(2, 6, 1);
-    begin_look(3);
-    struct check_group group = {.id = base_slice_text("g"), .is_committed = true, .is_empty = true, .state_ms = -1};
-    check_groups_group(groups, 0, &group);
-    see_offset_until(6, "tag=1", commit_ms, expire_ms);
-    check_groups_looked(groups);
+    look_at_offset_until(3, 6, "tag=1", commit_ms, expire_ms);
 }
 
 static void an_offset_whose_expiry_is_over_as_it_is_committed_is_told(void **state)

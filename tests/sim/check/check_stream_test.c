@@ -113,6 +113,12 @@ static uint64_t sync_file(struct fixture *f, struct port_file file)
     return ask(f, (struct port_effect){.kind = PORT_SYNC, .file = file});
 }
 
+static void sync_to_end(struct fixture *f, struct port_file file, enum port_rc rc)
+{
+    uint64_t sync = sync_file(f, file);
+    done(f, PORT_SYNC, file, sync, rc, 0);
+}
+
 static void see_log(struct fixture *f, int64_t watermark, int64_t end)
 {
     struct check_log log = {.id = part, .topic = base_slice_text("t"), .offset_end = end, .watermark = watermark};
@@ -167,8 +173,7 @@ static void written_then_synced_then_acknowledged_is_good(void **state)
     open_file(f, journal_file, "weir-journal/0000000000.wj");
     uint64_t write = write_run(f, 0, 5, true, 1);
     done(f, PORT_WRITE, journal_file, write, PORT_OK, GROUP_BYTES);
-    uint64_t sync = sync_file(f, journal_file);
-    done(f, PORT_SYNC, journal_file, sync, PORT_OK, 0);
+    sync_to_end(f, journal_file, PORT_OK);
     see_log(f, 5, 5);
     check_stream_read(f->stream, part, 4);
     acknowledge(f, 0);
@@ -207,8 +212,7 @@ static void a_short_write_is_not_synced_whole(void **state)
     open_file(f, journal_file, "weir-journal/0000000000.wj");
     uint64_t write = write_run(f, 0, 5, true, 1);
     done(f, PORT_WRITE, journal_file, write, PORT_OK, 1000);
-    uint64_t sync = sync_file(f, journal_file);
-    done(f, PORT_SYNC, journal_file, sync, PORT_OK, 0);
+    sync_to_end(f, journal_file, PORT_OK);
     acknowledge(f, 0);
     expect_only(f, "I19");
 }
@@ -220,10 +224,8 @@ static void a_sync_after_a_failed_one_does_not_count(void **state)
     open_file(f, journal_file, "weir-journal/0000000000.wj");
     uint64_t write = write_run(f, 0, 5, true, 1);
     done(f, PORT_WRITE, journal_file, write, PORT_OK, GROUP_BYTES);
-    uint64_t sync = sync_file(f, journal_file);
-    done(f, PORT_SYNC, journal_file, sync, PORT_IO, 0);
-    sync = sync_file(f, journal_file);
-    done(f, PORT_SYNC, journal_file, sync, PORT_OK, 0);
+    sync_to_end(f, journal_file, PORT_IO);
+    sync_to_end(f, journal_file, PORT_OK);
     acknowledge(f, 0);
     expect_only(f, "I19");
 }
@@ -249,8 +251,7 @@ static void what_is_written_anew_after_a_failed_sync_is_synced_by_the_next(void 
     see_log(f, 0, 0);
     for (int i = 0; i < 2; i++) {
         write_segment(f, 0, 0);
-        uint64_t sync = sync_file(f, segment_file);
-        done(f, PORT_SYNC, segment_file, sync, i == 0 ? PORT_IO : PORT_OK, 0);
+        sync_to_end(f, segment_file, i == 0 ? PORT_IO : PORT_OK);
     }
     (void)write_run(f, 0, 5, false, 1); /* only the row matters */
     assert_int_equal(f->report.count, 0);
@@ -271,8 +272,7 @@ static void synced(struct fixture *f, int64_t base, int64_t end, uint64_t sequen
 {
     uint64_t write = write_run(f, base, end, true, sequence);
     done(f, PORT_WRITE, journal_file, write, PORT_OK, GROUP_BYTES);
-    uint64_t sync = sync_file(f, journal_file);
-    done(f, PORT_SYNC, journal_file, sync, PORT_OK, 0);
+    sync_to_end(f, journal_file, PORT_OK);
 }
 
 static void a_watermark_that_falls_is_I3(void **state)
@@ -425,8 +425,7 @@ static void a_log_that_fails_with_its_disk_is_not_told(void **state)
 {
     (void)state;
     struct fixture *f = given_crashed();
-    uint64_t sync = sync_file(f, journal_file);
-    done(f, PORT_SYNC, journal_file, sync, PORT_IO, 0);
+    sync_to_end(f, journal_file, PORT_IO);
     see_recovered(f, (struct check_log){.is_failed = true});
     expect_only(f, NULL);
 }
@@ -452,8 +451,7 @@ static void write_truncate(struct fixture *f, int64_t base, uint64_t sequence)
     f->group[128] = 2;
     write = ask_group(f, sequence + 1);
     done(f, PORT_WRITE, journal_file, write, PORT_OK, GROUP_BYTES);
-    uint64_t sync = sync_file(f, journal_file);
-    done(f, PORT_SYNC, journal_file, sync, PORT_OK, 0);
+    sync_to_end(f, journal_file, PORT_OK);
 }
 
 static void what_was_synced_when_it_was_read_may_be_told_after_its_deletion(void **state)
@@ -476,8 +474,7 @@ static void what_a_sync_of_the_segment_covered_is_synced_though_no_row_names_it(
     open_file(f, segment_file, "t-0/00000000000000000000.log");
     see_log(f, 0, 8);
     write_segment(f, 0, 0);
-    uint64_t sync = sync_file(f, segment_file);
-    done(f, PORT_SYNC, segment_file, sync, PORT_OK, 0);
+    sync_to_end(f, segment_file, PORT_OK);
     write_segment(f, SEGMENT_WRITE_BYTES, 5); /* a later one, which nothing synced */
     check_stream_crash(f->stream, CHECK_PROCESS);
     see_log(f, 5, 5);
@@ -493,8 +490,7 @@ static void a_row_that_never_came_to_the_journal_holds_up_none_after_the_restart
     open_file(f, segment_file, "t-0/00000000000000000000.log");
     see_log(f, 0, 5);
     write_segment(f, 0, 0);
-    uint64_t sync = sync_file(f, segment_file);
-    done(f, PORT_SYNC, segment_file, sync, PORT_OK, 0);
+    sync_to_end(f, segment_file, PORT_OK);
     uint64_t write = write_run(f, 0, 5, true, 1);
     done(f, PORT_WRITE, journal_file, write, PORT_IO, 0);
     check_stream_crash(f->stream, CHECK_PROCESS);
