@@ -350,7 +350,8 @@ void plog_checkpointed(struct plog *plog);
 /* Recovery, before anything else: states first, then runs and changes in journal order, each answered by PLOG_OUT_REPLAYED before
  * the next of the same log is given; then plog_recovery_end. `bytes` empty: the run was synced in its segment and is checked there
  * against its CRC. A run that its state already covers changes nothing. Bytes that are missing or wrong below what was synced are
- * damage: the log is marked, the range answers PLOG_DAMAGED, nothing is cut. What lies beyond the last run is cut. */
+ * damage: the log is marked, the range answers PLOG_DAMAGED, nothing is cut. What lies beyond the last run is cut. An entry that
+ * finds no slot for its log or segment waits while deleted logs go: more may have come and gone since the checkpoint than fit. */
 MUST_USE
 enum base_rc plog_restore(struct plog *plog, struct base_slice state, uint64_t run_token, struct port_out *out);
 MUST_USE

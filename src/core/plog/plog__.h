@@ -556,6 +556,15 @@ struct plog__reap {
     char path_to[PLOG__PATH_BYTES];
 };
 
+/* A replay that found no room while logs were on their way out: it goes on when one of them is gone. One at a time. */
+struct plog__room {
+    bool is_awaited;
+    uint32_t tries;
+    uint64_t token;
+    struct plog_run run;
+    struct base_slice bytes; /* lent by who replays, until the entry is answered */
+};
+
 /*   IDLE -a log is ready-> TIMES (the last time entry that stays) -> COUNT (index entries that stay) -> PLACE <-> SCAN
  *     -place, timestamp and producers are known-> APPLY -the change leaves-> IDLE */
 enum plog__cut_state {
@@ -661,6 +670,7 @@ struct plog {
     uint32_t note_count;
     struct plog__capture capture;
     struct plog__reap reaper;
+    struct plog__room room;
     struct plog__cutter cutter;
     struct base_list cuts;     /* logs whose truncation may begin */
     uint32_t cutting_count;    /* logs that are being truncated */
@@ -921,6 +931,8 @@ bool plog__scan_tail(struct plog *plog, struct plog__log *log, struct port_out *
 void plog__scan_done(struct plog *plog, struct plog__log *log, uint64_t count);
 void plog__scan_begin(struct plog *plog, struct plog__log *log);
 void plog__recovery_check(struct plog *plog);
+void plog__room_came(struct plog *plog);  /* a log is gone: who awaits its room goes on */
+void plog__room_lacks(struct plog *plog); /* memory or a handle, to take one away: it is not waited for for ever */
 void plog__birth_write(struct plog__log *log);
 bool plog__is_orphan(const struct plog *plog, struct base_part id);
 

@@ -2,7 +2,7 @@
  *
  * A deleted log's directory is renamed (durably) before any file of it goes, so that a new log of that name never meets it;
  * what was opened before stays readable for its leases. The journal has the deletion before the rename: a directory is never
- * missing while something names it. One job at a time.
+ * missing while something names it. One job at a time. At a start it waits until all is recovered, unless a replay needs the room.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -114,6 +114,7 @@ static void end_log(struct plog *plog, struct plog__log *log, enum plog_result r
     /* A checkpoint waits for the log to come to rest. */
     if (plog__is_captured(plog, log, PLOG__CAPTURE_NEXT)) { plog__task_ready(plog, &plog->capture.task); }
     plog__log_free(plog, log);
+    plog__room_came(plog);
 }
 
 /* True: a job was begun or done, look again. */
@@ -136,7 +137,14 @@ static bool begin_log(struct plog *plog, struct port_out *out)
             return true;
         }
         reap->block = base_pages_take(plog->pages, BASE_CONTROL, BASE_PAGE_BYTES);
-        if (reap->block == NULL) { continue; } /* looked at again when something else happens */
+        if (reap->block == NULL && plog->life == PLOG__SERVING) {
+            continue; /* looked at again when something else happens */
+        }
+        if (reap->block == NULL) {
+            plog__room_lacks(plog);
+            plog__file_retry_later(plog, &reap->task);
+            return false;
+        }
         reap->state = PLOG__REAP_LIST;
         return true;
     }
@@ -365,6 +373,7 @@ static bool owner_next(struct plog *plog, struct plog__log *log, struct port_out
     case PLOG__WAIT: return false;
     case PLOG__FAILED:
         if (rc == PORT_NO_HANDLES || rc == PORT_NO_MEMORY) {
+            plog__room_lacks(plog);
             plog__file_retry_later(plog, &reap->task);
             return false;
         }
@@ -385,7 +394,7 @@ static bool reap_step(struct plog *plog, struct port_out *out)
 {
     struct plog__reap *reap = &plog->reaper;
     switch (reap->state) {
-    case PLOG__REAP_IDLE: return begin_log(plog, out) || begin_segment(plog, out);
+    case PLOG__REAP_IDLE: return begin_log(plog, out) || (plog->life == PLOG__SERVING && begin_segment(plog, out));
     case PLOG__REAP_UNLINK: return unlink_next(plog, out);
     case PLOG__REAP_STRAYS: stray_next(plog, out); return false;
     case PLOG__REAP_SYNC_UNLINKED: return false; /* never looked at: its completion ends it */
@@ -400,10 +409,16 @@ static bool reap_step(struct plog *plog, struct port_out *out)
     UNREACHABLE();
 }
 
+/* At a start deleted logs wait until it is over, unless another needs their room. */
+static bool may_reap(const struct plog *plog)
+{
+    return plog->life == PLOG__SERVING || (plog->life == PLOG__RECOVERING && plog->room.is_awaited);
+}
+
 void plog__reap_advance(struct plog *plog, struct port_out *out)
 {
     struct plog__reap *reap = &plog->reaper;
-    while (!reap->is_asked && plog->life == PLOG__SERVING) {
+    while (!reap->is_asked && may_reap(plog)) {
         if (reap->task.list == &plog->ready) { plog__task_take_off(&reap->task); }
         if (reap->task.list != NULL) { return; } /* waits for a file */
         if (!plog__may_emit(plog, out)) {

@@ -212,6 +212,33 @@ static void lose_run(struct plog *plog, struct plog__log *log, enum port_rc rc)
     }
 }
 
+/* ---- no room ---- */
+
+/* More logs may have come and gone since the checkpoint than there is room for at once. False: nothing will be free. */
+static bool await_room(struct plog *plog, const struct plog_run *run, struct base_slice bytes, uint64_t token)
+{
+    if (plog->room.is_awaited || base_list_is_empty(&plog->deleting)) { return false; }
+    plog->room = (struct plog__room){.is_awaited = true, .token = token, .run = *run, .bytes = bytes};
+    plog__task_ready(plog, &plog->reaper.task);
+    return true;
+}
+
+static void give_up_room(struct plog *plog)
+{
+    const struct plog__room *room = &plog->room;
+    struct plog__log *log = plog__log_by_id(plog, room->run.id);
+    if (log != NULL) { log->is_failed = true; }
+    plog->has_lost_entries = true;
+    note_replayed(plog, room->token, room->run.id, PLOG_BUSY);
+    plog->room.is_awaited = false;
+}
+
+void plog__room_lacks(struct plog *plog)
+{
+    plog->room.tries += 1;
+    if (plog->room.is_awaited && plog->room.tries == REPLAY_TRIES_MAX) { give_up_room(plog); }
+}
+
 /* ---- a run ---- */
 
 static bool is_covered(const struct plog__log *log, const struct plog_run *run)
@@ -244,7 +271,7 @@ void plog__replay_be_there(struct plog__log *log, struct plog__segment *segment)
     log->is_metadata_written = log->has_dir;
 }
 
-/* The segment the run belongs to, made when it is the next one. NULL: the replay has ended. */
+/* The segment the run belongs to, made when it is the next one. NULL: the replay has ended, or awaits room. */
 static struct plog__segment *segment_of_run(struct plog *plog, struct plog__log *log)
 {
     const struct plog_run *run = &log->replay.run;
@@ -260,6 +287,10 @@ static struct plog__segment *segment_of_run(struct plog *plog, struct plog__log 
     if (last == NULL || last->base < run->segment_base) {
         last = plog__segment_revive(plog, log, run->segment_base);
         if (last == NULL) { last = plog__segment_make(plog, log, run->segment_base); }
+        if (last == NULL && await_room(plog, run, log->replay.bytes, log->replay.token)) {
+            log->replay.state = PLOG__REPLAY_NONE; /* it begins anew */
+            return NULL;
+        }
         if (last == NULL) {
             plog__replay_end(plog, log, PLOG_BUSY);
             return NULL;
@@ -628,16 +659,14 @@ static bool is_deleted(const struct plog *plog, struct base_part id)
     return false;
 }
 
-enum base_rc plog_replay(struct plog *plog, const struct plog_run *run, struct base_slice bytes, uint64_t run_token,
-                         struct port_out *out)
+static enum base_rc replay(struct plog *plog, const struct plog_run *run, struct base_slice bytes, uint64_t run_token)
 {
-    plog__begin(plog, out);
-    CHECK(plog->life == PLOG__RECOVERING);
     struct plog__log *log = plog__log_by_id(plog, run->id);
     bool is_run = run->change == 0 || run->change == PLOG_CHANGE_SEGMENT;
     bool is_unheard_of = run->change == PLOG_CHANGE_GONE && bytes.size_bytes > 0 && !is_deleted(plog, run->id);
     if (log == NULL && (run->change == PLOG_CHANGE_SEGMENT || run->change == PLOG_CHANGE_EPOCH || is_unheard_of)) {
         enum base_rc rc = be_born(plog, run->id, bytes, &log);
+        if (rc == BASE_FULL && await_room(plog, run, bytes, run_token)) { return BASE_OK; }
         if (rc == BASE_FULL) {
             plog->has_lost_entries = true;
             return rc;
@@ -647,7 +676,6 @@ enum base_rc plog_replay(struct plog *plog, const struct plog_run *run, struct b
     if (log == NULL) {
         bool is_lost = note_orphan(plog, run);
         note_replayed(plog, run_token, run->id, is_lost ? PLOG_DAMAGED : PLOG_OK);
-        plog__end(plog, out);
         return BASE_OK;
     }
     CHECK(log->replay.state == PLOG__REPLAY_NONE);
@@ -655,7 +683,6 @@ enum base_rc plog_replay(struct plog *plog, const struct plog_run *run, struct b
     bool is_history = !is_of_shape && plog__is_older(run->cuts, log->cuts);
     if (is_history || (run->change == PLOG_CHANGE_TRUNCATE && run->cuts == log->cuts)) {
         note_replayed(plog, run_token, run->id, PLOG_OK); /* the state knows of the truncation that made it so */
-        plog__end(plog, out);
         return BASE_OK;
     }
     bool is_next_cut = run->change == PLOG_CHANGE_TRUNCATE && run->cuts == (uint16_t)(log->cuts + 1);
@@ -669,7 +696,6 @@ enum base_rc plog_replay(struct plog *plog, const struct plog_run *run, struct b
         log->replay =
             (struct plog__replay){.state = PLOG__REPLAY_FIRST, .token = run_token, .run = *run, .bytes = bytes};
         plog__task_ready(plog, &log->writer);
-        plog__end(plog, out);
         return BASE_OK;
     }
     bool is_begun_anew = run->change == PLOG_CHANGE_SEGMENT && is_covered(log, run);
@@ -679,22 +705,39 @@ enum base_rc plog_replay(struct plog *plog, const struct plog_run *run, struct b
             !is_run ? replay_change(plog, log, run, bytes) : (is_possible(run) ? PLOG_OK : PLOG_DAMAGED);
         if (result == PLOG_DAMAGED) { log->is_damaged = true; }
         note_replayed(plog, run_token, run->id, result);
-        plog__end(plog, out);
         return BASE_OK;
     }
     bool is_behind = plog__segment_last(log) != NULL || plog__wait_next(log, 0) != NULL;
     if (run->change == PLOG_CHANGE_SEGMENT && log->config.is_page_cache && is_behind) {
         bool is_kept = plog__segment_wait(plog, log, run->segment_base);
+        if (!is_kept && await_room(plog, run, bytes, run_token)) { return BASE_OK; }
         if (!is_kept) { log->is_failed = true; }
         note_replayed(plog, run_token, run->id, is_kept ? PLOG_OK : PLOG_BUSY);
-        plog__end(plog, out);
         return BASE_OK;
     }
     log->replay = (struct plog__replay){.state = PLOG__REPLAY_FIRST, .token = run_token, .run = *run};
     if (run->change == 0) { log->replay.bytes = bytes; }
     plog__task_ready(plog, &log->writer);
-    plog__end(plog, out);
     return BASE_OK;
+}
+
+enum base_rc plog_replay(struct plog *plog, const struct plog_run *run, struct base_slice bytes, uint64_t run_token,
+                         struct port_out *out)
+{
+    plog__begin(plog, out);
+    CHECK(plog->life == PLOG__RECOVERING);
+    enum base_rc rc = replay(plog, run, bytes, run_token);
+    if (rc == BASE_OK) { plog__end(plog, out); }
+    return rc;
+}
+
+void plog__room_came(struct plog *plog)
+{
+    if (!plog->room.is_awaited || plog->life != PLOG__RECOVERING) { return; }
+    struct plog__room room = plog->room;
+    plog->room.is_awaited = false;
+    enum base_rc rc = replay(plog, &room.run, room.bytes, room.token);
+    CHECK(rc == BASE_OK); /* for a log there is room now; for a segment it says itself when there is none */
 }
 
 void plog__recovery_check(struct plog *plog)
@@ -711,7 +754,7 @@ void plog__recovery_check(struct plog *plog)
 void plog_recovery_end(struct plog *plog, struct port_out *out)
 {
     plog__begin(plog, out);
-    CHECK(plog->life == PLOG__RECOVERING);
+    CHECK(plog->life == PLOG__RECOVERING && !plog->room.is_awaited);
     plog->is_recovery_ending = true;
     plog->scans_left = 1; /* so that the last of them, not the first, ends it */
     for (uint32_t slot = 0; slot < plog->log_high; slot++) {

@@ -319,6 +319,117 @@ static void a_log_that_start_after_start_deletes_again_takes_the_room_of_one(voi
     world_free(world);
 }
 
+static void append_one(struct world *world, struct plog_ref ref)
+{
+    uint64_t token = world_append(world, ref, (struct batch_ask){.value_bytes = 100, .leader_epoch = 1});
+    world_run(world);
+    assert_int_equal(world_answer(world, token)->result, PLOG_OK);
+}
+
+static int dirs_of(const struct world *world)
+{
+    int count = 0;
+    for (int i = 0; i < world->node_count; i++) { count += world->nodes[i].is_live && world->nodes[i].is_dir ? 1 : 0; }
+    return count;
+}
+
+/* One log stays, one is on its way out while somebody reads it, others come and go: no checkpoint knows of any of it. */
+static struct world *given_logs_that_came_and_went(uint32_t logs_max, uint32_t segments_max)
+{
+    struct world *world = world_make(1);
+    world->config.logs_max = logs_max;
+    world->config.segments_max = segments_max;
+    world_start(world);
+    append_one(world, world_log(world, 0, "topic", 1));
+    struct plog_ref read = world_log(world, 1, "topic", 1);
+    append_one(world, read);
+    uint64_t lease = world_read(world, read, 0, 1000);
+    world_run(world);
+    assert_true(world_answer(world, lease)->out.lease != 0);
+    plog_delete(world->plog, read, &world->out);
+    world_settle(world);
+    world_run(world);
+    for (int i = 2; i < 8; i++) {
+        struct plog_ref ref = world_log(world, i, "topic", 1);
+        append_one(world, ref);
+        plog_delete(world->plog, ref, &world->out);
+        world_settle(world);
+        world_run(world);
+    }
+    assert_int_equal(world->deleted, 6);
+    assert_int_equal(dirs_of(world), 2); /* of the one that stays, and of the one that is read */
+    return world;
+}
+
+static void expect_what_stays(struct world *world)
+{
+    assert_int_equal(world->not_taken, 0);
+    struct plog_ref ref = world_log(world, 0, "topic", 1);
+    assert_int_equal(world_read_all(world, ref), 1);
+    assert_int_equal(dirs_of(world), 1);
+    append_one(world, world_log(world, 9, "topic", 1));
+    assert_int_equal(world_read_all(world, ref), 1);
+}
+
+static void a_start_has_room_for_any_number_of_logs_that_came_and_went_before_it(void **state)
+{
+    (void)state;
+    const uint32_t room[][2] = {{3, 512}, {128, 3}}; /* of logs, of segments */
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(room); i++) {
+        for (enum crash crash = CRASH_PROCESS; crash <= CRASH_TORN; crash++) {
+            struct world *world = given_logs_that_came_and_went(room[i][0], room[i][1]);
+            world_restart(world, crash);
+            expect_what_stays(world);
+            world_free(world);
+        }
+    }
+}
+
+/* What such a start takes away is taken away durably, and not missed by the next one. */
+static void a_start_that_makes_room_may_end_at_any_of_its_effects(void **state)
+{
+    (void)state;
+    const uint32_t room[][2] = {{3, 512}, {128, 3}}; /* of logs, of segments */
+    int cut_short = 0;
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(room); i++) {
+        bool is_cut_short = true;
+        for (int64_t effects = 0; is_cut_short; effects++) {
+            struct world *world = given_logs_that_came_and_went(room[i][0], room[i][1]);
+            world_crash(world, CRASH_PROCESS);
+            world->crash_after = effects;
+            world_start(world);
+            is_cut_short = world->is_crashed;
+            cut_short += is_cut_short ? 1 : 0;
+            world_restart(world, CRASH_POWER);
+            expect_what_stays(world);
+            world_free(world);
+        }
+    }
+    assert_true(cut_short > 30);
+}
+
+static void a_start_that_can_not_make_room_says_so(void **state)
+{
+    (void)state;
+    struct world *world = world_make(1);
+    world->config.logs_max = 2;
+    world_start(world);
+    for (int i = 0; i < 4; i++) { /* without a record: a start asks for their directories only to take them away */
+        struct plog_ref ref = world_log(world, i, "topic", 1);
+        plog_delete(world->plog, ref, &world->out);
+        world_settle(world);
+        world_run(world);
+    }
+    world_crash(world, CRASH_PROCESS);
+    const int tries = (int)(PLOG_REPLAY_PATIENCE_NS / 100000000);
+    world_fault(world, (struct fault){.kind = PORT_OPEN, .times = tries, .rc = PORT_NO_HANDLES});
+    world_start(world);
+    assert_int_equal(world->not_taken, 1);
+    world_restart(world, CRASH_PROCESS);
+    assert_int_equal(world->not_taken, 1); /* another start has handles again */
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -333,6 +444,9 @@ int main(void)
         cmocka_unit_test(a_state_with_wrong_fields_and_a_right_sum_is_refused_or_sound),
         cmocka_unit_test(a_state_that_finds_no_room_leaves_nothing_behind),
         cmocka_unit_test(a_log_that_start_after_start_deletes_again_takes_the_room_of_one),
+        cmocka_unit_test(a_start_has_room_for_any_number_of_logs_that_came_and_went_before_it),
+        cmocka_unit_test(a_start_that_makes_room_may_end_at_any_of_its_effects),
+        cmocka_unit_test(a_start_that_can_not_make_room_says_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

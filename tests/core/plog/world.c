@@ -435,6 +435,7 @@ static void take_out(struct world *world, const struct plog_out *out)
     case PLOG_OUT_REPLAYED:
         world->is_replayed = true;
         world->replayed = out->result;
+        world->not_taken += out->result == PLOG_OK || out->result == PLOG_DAMAGED ? 0 : 1;
         break;
     case PLOG_OUT_RECOVERED: world->is_recovered = true; break;
     case PLOG_OUT_DELETED: world->deleted += 1; break;

@@ -119,6 +119,7 @@ struct world {
     uint64_t next_token;
     bool is_recovered, is_stopped, is_disk_failed, is_replayed;
     enum plog_result replayed;
+    int not_taken; /* replays that ended neither well nor in damage: a start gives up then */
     int deleted;
     int marks;
     int checkpoints_wanted;
