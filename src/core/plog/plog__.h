@@ -113,7 +113,7 @@ struct plog__file {
     uint32_t flags;
     bool is_for_read;       /* OPENING: a read asked */
     bool is_leased;         /* counted in plog.leased_files */
-    uint64_t size_at_open;  /* and as a replay made it longer */
+    uint64_t size_at_open;  /* and as a replay, or the flush of an index, changed it */
     struct base_link lru;   /* OPEN and unpinned, the one unused longest first */
     struct base_link retry; /* OPENING and waiting for a handle */
     struct base_list waiters;

@@ -119,6 +119,15 @@ static void end_flush(struct plog *plog, struct plog__log *log, struct plog__seg
     log->is_flush_seal = false;
 }
 
+/* A crash left entries in the file, of rounds that the journal had not heard of, or a truncation did. */
+static bool is_index_longer(const struct plog *plog, const struct plog__log *log, enum plog__which which,
+                            uint64_t size_bytes)
+{
+    if (log->writer.file == 0) { return false; }
+    const struct plog__file *file = plog__file_of(plog, &log->writer);
+    return file->which == which && file->segment == log->flush_segment && file->size_at_open > size_bytes;
+}
+
 static enum go flush_step(struct plog *plog, struct plog__log *log, struct port_out *out)
 {
     struct plog__segment *segment = plog__segment_at(plog, log->flush_segment);
@@ -127,9 +136,10 @@ static enum go flush_step(struct plog *plog, struct plog__log *log, struct port_
     uint64_t entry_bytes = is_index ? PLOG__INDEX_BYTES : PLOG__TIME_BYTES;
     uint64_t old_bytes = (is_index ? segment->index_count : segment->time_count) * entry_bytes;
     uint64_t new_bytes = (is_index ? log->tail.index_count : log->tail.time_count) * entry_bytes;
+    enum plog__which which = is_index ? PLOG__INDEX : PLOG__TIME;
     if (!is_cut && log->flush_done == new_bytes) {
         log->flush_done = 0;
-        if (log->is_flush_seal) {
+        if (log->is_flush_seal || is_index_longer(plog, log, which, old_bytes + new_bytes)) {
             log->flush = is_index ? PLOG__FLUSH_CUT_INDEX : PLOG__FLUSH_CUT_TIME;
         } else if (is_index) {
             log->flush = PLOG__FLUSH_TIME;
@@ -139,8 +149,8 @@ static enum go flush_step(struct plog *plog, struct plog__log *log, struct port_
         return GO_ON;
     }
     enum port_rc rc;
-    switch (plog__file_get(plog, log, segment, is_index ? PLOG__INDEX : PLOG__TIME, PORT_OPEN_WRITE | PORT_OPEN_CREATE,
-                           &log->writer, &rc, out)) {
+    uint32_t flags = PORT_OPEN_WRITE | PORT_OPEN_CREATE;
+    switch (plog__file_get(plog, log, segment, which, flags, &log->writer, &rc, out)) {
     case PLOG__WAIT: return STOP_HERE;
     case PLOG__FAILED: end_flush(plog, log, segment, false); return GO_ON;
     case PLOG__GOT: break;
@@ -149,11 +159,14 @@ static enum go flush_step(struct plog *plog, struct plog__log *log, struct port_
         end_flush(plog, log, segment, false);
         return GO_ON;
     }
+    struct plog__file *file = plog__file_of(plog, &log->writer);
     if (is_cut) {
         uint64_t size_bytes = log->is_flush_anew ? 0 : old_bytes + new_bytes;
+        file->size_at_open = size_bytes; /* if that fails, no lookup minds */
         ask(plog, log, out, PORT_TRUNCATE, PLOG__ASKED_FLUSH)->position_bytes = size_bytes;
         return STOP_HERE;
     }
+    file->size_at_open = base_max_u64(file->size_at_open, old_bytes + new_bytes);
     const uint8_t *from = is_index ? log->tail.index : log->tail.time;
     log->flush_piece = (struct port_piece){.kind = PORT_MEMORY,
                                            .at = from + log->flush_done,
