@@ -22,11 +22,12 @@ struct stream_batch { /* of a segment, where it was written last */
 struct stream_path { /* one file, whatever name it has */
     char *name;      /* NULL: unlinked */
     bool is_journal;
-    bool is_opened;       /* in this life */
-    uint64_t refused_ns;  /* when the host had no handle for it last, by the node's clock; 0: not in this life */
-    bool is_born;         /* a segment: a row of the journal has named it */
-    uint64_t written_end; /* as above */
-    int64_t asked_end;    /* of a segment: past the last batch that was ever written to it */
+    bool is_opened;      /* in this life */
+    uint64_t refused_ns; /* when the host had no handle for it last, by the node's clock; 0: not in this life */
+    bool is_born;        /* a segment: a row of the journal has named it, of group born_by */
+    uint32_t born_by;
+    uint64_t written_end;         /* as above */
+    int64_t asked_end;            /* of a segment: past the last batch that was ever written to it */
     struct stream_batch *batches; /* of a segment, by position */
     uint32_t batch_count, batch_room;
 };
@@ -66,6 +67,7 @@ struct stream_group { /* of the journal */
     uint64_t from, to;
     uint64_t synced_bytes;
     uint64_t number; /* life and sequence */
+    bool is_lost;    /* to a crash, unless a start finds it: that writes it again */
 };
 
 struct stream_row {

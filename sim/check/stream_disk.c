@@ -82,10 +82,15 @@ bool check_stream_opened(const struct check_stream *stream, const char *path)
     return at != UINT32_MAX && stream->paths[at].is_opened;
 }
 
+static bool is_named(const struct check_stream *stream, const struct stream_path *path)
+{
+    return path->is_born && !stream->groups[path->born_by].is_lost;
+}
+
 bool check_stream_is_born(const struct check_stream *stream, const char *path)
 {
     uint32_t at = find_path(stream, base_slice_text(path));
-    return at != UINT32_MAX && stream->paths[at].is_born;
+    return at != UINT32_MAX && is_named(stream, &stream->paths[at]);
 }
 
 static char *copy_name(struct base_slice name)
@@ -362,7 +367,10 @@ static void take_row(struct check_stream *stream, uint32_t group, const uint8_t 
                                                       .group = group};
     stream->counts.rows += 1;
     uint32_t segment = path_of_segment(stream, log, (int64_t)base_get_u64(row + ROW_SEGMENT_AT));
-    if (segment != UINT32_MAX) { stream->paths[segment].is_born = true; }
+    if (segment != UINT32_MAX && !is_named(stream, &stream->paths[segment])) {
+        stream->paths[segment].is_born = true;
+        stream->paths[segment].born_by = group;
+    }
     if (kind == KIND_RUN && row[ROW_HAS_BYTES_AT] == 0) {
         stream->counts.rows_large += 1;
         uint64_t from = base_get_u64(row + ROW_POSITION_AT);
@@ -371,28 +379,51 @@ static void take_row(struct check_stream *stream, uint32_t group, const uint8_t 
     }
 }
 
-/* The first bytes of a write, as far as they go. */
-static size_t gather(const struct port_effect *effect, uint8_t *into, size_t room_bytes)
+/* The first bytes of a write, or of what of it comes after the first `skip_bytes`, as far as they go. */
+static size_t gather(const struct port_effect *effect, uint64_t skip_bytes, uint8_t *into, size_t room_bytes)
 {
     size_t used = 0;
     for (uint32_t i = 0; i < effect->piece_count && used < room_bytes; i++) {
-        size_t take = (size_t)base_min_u64(effect->pieces[i].size_bytes, room_bytes - used);
-        memcpy(into + used, effect->pieces[i].at, take);
+        uint64_t skip = base_min_u64(skip_bytes, effect->pieces[i].size_bytes);
+        size_t take = (size_t)base_min_u64(effect->pieces[i].size_bytes - skip, room_bytes - used);
+        skip_bytes -= skip;
+        if (take == 0) { continue; }
+        memcpy(into + used, effect->pieces[i].at + skip, take);
         used += take;
     }
     return used;
 }
 
+static uint64_t number_of(const uint8_t *head)
+{
+    return base_get_u64(head + GROUP_SEQUENCE_AT) << 20 | base_get_u32(head + GROUP_LIFE_AT);
+}
+
+/* A start writes once more what it found of what nobody had seen synced, several groups at a time. */
+static void find_lost(struct check_stream *stream, uint32_t path, const struct port_effect *effect, uint64_t to)
+{
+    for (uint32_t i = 0; i < stream->group_count; i++) {
+        struct stream_group *group = &stream->groups[i];
+        bool is_within = group->path == path && group->from >= effect->position_bytes && group->from < to;
+        if (!group->is_lost || !is_within) { continue; }
+        uint8_t head[GROUP_HEAD_BYTES];
+        bool is_head = gather(effect, group->from - effect->position_bytes, head, sizeof head) == sizeof head;
+        if (is_head && base_get_u32(head) == GROUP_MAGIC && number_of(head) == group->number) {
+            group->is_lost = false;
+        }
+    }
+}
+
 static void take_group(struct check_stream *stream, uint32_t path, const struct port_effect *effect, uint64_t to)
 {
     uint8_t *head = stream->scratch;
-    size_t got = gather(effect, head, GROUP_HEAD_BYTES + (size_t)ROWS_MAX * ROW_BYTES);
+    size_t got = gather(effect, 0, head, GROUP_HEAD_BYTES + (size_t)ROWS_MAX * ROW_BYTES);
     if (got < GROUP_HEAD_BYTES || base_get_u32(head) != GROUP_MAGIC || base_get_u16(head + GROUP_FLAGS_AT) != 0) {
         return;
     }
     uint32_t rows = base_get_u32(head + GROUP_ROWS_AT);
     if (rows > ROWS_MAX || got < GROUP_HEAD_BYTES + (size_t)rows * ROW_BYTES) { return; }
-    uint64_t number = base_get_u64(head + GROUP_SEQUENCE_AT) << 20 | base_get_u32(head + GROUP_LIFE_AT);
+    uint64_t number = number_of(head);
     for (uint32_t i = stream->group_count; i-- > 0;) { /* recovery writes groups that it read once more */
         const struct stream_group *known = &stream->groups[i];
         if (known->path == path && known->from == effect->position_bytes && known->number == number) { return; }
@@ -450,8 +481,8 @@ static void asked_write(struct check_stream *stream, const struct port_effect *e
     stream->paths[path].written_end = base_max_u64(stream->paths[path].written_end, to);
     forget_poisoned(stream, path, effect->position_bytes, to);
     stream->writes = check__grow(stream->writes, stream->write_count, &stream->write_room, sizeof *stream->writes);
-    uint8_t base[8] = {0};                   /* a segment's batches begin with their offset */
-    (void)gather(effect, base, sizeof base); /* a shorter write is none of batches */
+    uint8_t base[8] = {0};                      /* a segment's batches begin with their offset */
+    (void)gather(effect, 0, base, sizeof base); /* a shorter write is none of batches */
     struct stream_write *write = &stream->writes[stream->write_count++];
     *write = (struct stream_write){.path = path,
                                    .file = effect->file,
@@ -462,7 +493,10 @@ static void asked_write(struct check_stream *stream, const struct port_effect *e
     if (strstr(stream->paths[path].name == NULL ? "" : stream->paths[path].name, ".log") != NULL) {
         note_batches(stream, effect, write);
     }
-    if (stream->paths[path].is_journal) { take_group(stream, path, effect, to); }
+    if (stream->paths[path].is_journal) {
+        find_lost(stream, path, effect, to);
+        take_group(stream, path, effect, to);
+    }
 }
 
 static void asked_sync(struct check_stream *stream, const struct port_effect *effect)
@@ -582,6 +616,10 @@ void stream__disk_crash(struct check_stream *stream, enum check_crash crash)
         if (crash == CHECK_STOPPED) { continue; }
         stream->paths[i].written_end = 0;
         stream->paths[i].is_opened = false;
+    }
+    for (uint32_t i = 0; crash != CHECK_STOPPED && i < stream->group_count; i++) {
+        struct stream_group *group = &stream->groups[i];
+        if (group->synced_bytes < group->to - group->from) { group->is_lost = true; }
     }
     if (crash == CHECK_POWER) {
         for (uint32_t i = 0; i < stream->group_count; i++) {

@@ -242,6 +242,55 @@ static void a_row_before_its_segment_is_synced_is_I19(void **state)
     expect_only(f, "I19");
 }
 
+static const char *const segment_path = "t-0/00000000000000000000.log";
+
+/* The row is written; the node ends before anybody knows whether it is synced, or after that. */
+static struct fixture *given_a_row_and_a_crash(bool is_synced, enum check_crash crash)
+{
+    struct fixture *f = given();
+    open_file(f, journal_file, "weir-journal/0000000000.wj");
+    open_file(f, segment_file, segment_path);
+    see_log(f, 0, 0);
+    assert_false(check_stream_is_born(f->stream, segment_path));
+    uint64_t write = write_run(f, 0, 5, true, 2);
+    assert_true(check_stream_is_born(f->stream, segment_path));
+    done(f, PORT_WRITE, journal_file, write, PORT_OK, GROUP_BYTES);
+    if (is_synced) { sync_to_end(f, journal_file, PORT_OK); }
+    check_stream_crash(f->stream, crash);
+    open_file(f, journal_file, "weir-journal/0000000000.wj");
+    return f;
+}
+
+static void a_segment_is_not_born_whose_row_a_crash_took(void **state)
+{
+    (void)state;
+    for (enum check_crash crash = CHECK_POWER; crash <= CHECK_PROCESS; crash++) {
+        struct fixture *f = given_a_row_and_a_crash(false, crash);
+        assert_false(check_stream_is_born(f->stream, segment_path));
+        (void)write_run(f, 0, 3, true, 3); /* the start found nothing, and another row names it now */
+        assert_true(check_stream_is_born(f->stream, segment_path));
+        expect_only(f, NULL);
+        f = given_a_row_and_a_crash(true, crash);
+        assert_true(check_stream_is_born(f->stream, segment_path));
+        expect_only(f, NULL);
+    }
+}
+
+static void a_segment_is_born_whose_row_a_start_finds_and_writes_again(void **state)
+{
+    (void)state;
+    struct fixture *f = given_a_row_and_a_crash(false, CHECK_PROCESS);
+    uint8_t page[GROUP_BYTES] = {0}; /* of another group, that nothing is known of */
+    struct port_piece pieces[] = {{.at = page, .size_bytes = sizeof page}, {.at = f->group, .size_bytes = GROUP_BYTES}};
+    (void)ask(f, (struct port_effect){.kind = PORT_WRITE,
+                                      .file = journal_file,
+                                      .position_bytes = GROUP_BYTES,
+                                      .pieces = pieces,
+                                      .piece_count = 2});
+    assert_true(check_stream_is_born(f->stream, segment_path));
+    expect_only(f, NULL);
+}
+
 static void what_is_written_anew_after_a_failed_sync_is_synced_by_the_next(void **state)
 {
     (void)state;
@@ -676,6 +725,8 @@ int main(void)
         cmocka_unit_test(a_short_write_is_not_synced_whole),
         cmocka_unit_test(a_sync_after_a_failed_one_does_not_count),
         cmocka_unit_test(a_row_before_its_segment_is_synced_is_I19),
+        cmocka_unit_test(a_segment_is_not_born_whose_row_a_crash_took),
+        cmocka_unit_test(a_segment_is_born_whose_row_a_start_finds_and_writes_again),
         cmocka_unit_test(what_is_written_anew_after_a_failed_sync_is_synced_by_the_next),
         cmocka_unit_test(a_watermark_past_what_is_synced_is_I3),
         cmocka_unit_test(a_watermark_that_falls_is_I3),
