@@ -989,6 +989,9 @@ void plog__capture_done(struct plog *plog, const struct port_event *event, struc
 
 /* ---- plog__reap.c ---- */
 void plog__reap_advance(struct plog *plog, struct port_out *out);
+/* A replay needs the room of a segment: the oldest of those that a log's start has passed is forgotten. Live it was gone by now; if it was
+ * not, its files are strays, and go with the next of its log. False: there is none. */
+bool plog__doomed_forget(struct plog *plog, struct port_out *out);
 void plog__reap_done(struct plog *plog, const struct port_event *event, struct port_out *out);
 bool plog__name_is_free(const struct plog *plog, const struct plog__log *log);
 

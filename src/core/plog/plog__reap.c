@@ -76,6 +76,31 @@ static bool is_segment_free(struct plog *plog, struct plog__segment *segment, st
     return plog__segment_files_close(plog, segment, out);
 }
 
+static bool are_files_idle(const struct plog *plog, const struct plog__segment *segment)
+{
+    for (uint32_t which = 0; which < PLOG__SEGMENT_FILES; which++) {
+        if (segment->files[which] == 0) { continue; }
+        const struct plog__file *file = &plog->files[segment->files[which] - 1];
+        if (file->state != PLOG__FILE_OPEN || file->pins > 0) { return false; }
+    }
+    return true;
+}
+
+/* Nothing of it is touched on the disk: the entry that moved the start may not be durable yet. */
+bool plog__doomed_forget(struct plog *plog, struct port_out *out)
+{
+    for (struct base_link *link = base_list_first(&plog->doomed); link != NULL;
+         link = base_list_next(&plog->doomed, link)) {
+        struct plog__segment *segment = BASE_ITEM(link, struct plog__segment, doom);
+        struct plog__log *log = plog__log_at(plog, segment->log);
+        bool is_below = !segment->is_waiting && segment->base < log->offset_start && segment->end <= log->offset_start;
+        if (!is_below || !are_files_idle(plog, segment) || !is_segment_free(plog, segment, out)) { continue; }
+        plog__segment_free(plog, log, segment);
+        return true;
+    }
+    return false;
+}
+
 static bool is_log_at_rest(const struct plog *plog, const struct plog__log *log)
 {
     if (log->asked != PLOG__ASKED_NOTHING || log->changes_in_flight > 0 || log->writer.list != NULL ||

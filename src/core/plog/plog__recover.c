@@ -272,7 +272,7 @@ void plog__replay_be_there(struct plog__log *log, struct plog__segment *segment)
 }
 
 /* The segment the run belongs to, made when it is the next one. NULL: the replay has ended, or awaits room. */
-static struct plog__segment *segment_of_run(struct plog *plog, struct plog__log *log)
+static struct plog__segment *segment_of_run(struct plog *plog, struct plog__log *log, struct port_out *out)
 {
     const struct plog_run *run = &log->replay.run;
     struct plog__segment *last = plog__segment_last(log);
@@ -287,6 +287,7 @@ static struct plog__segment *segment_of_run(struct plog *plog, struct plog__log 
     if (last == NULL || last->base < run->segment_base) {
         last = plog__segment_revive(plog, log, run->segment_base);
         if (last == NULL) { last = plog__segment_make(plog, log, run->segment_base); }
+        if (last == NULL && plog__doomed_forget(plog, out)) { last = plog__segment_make(plog, log, run->segment_base); }
         if (last == NULL && await_room(plog, run, log->replay.bytes, log->replay.token)) {
             log->replay.state = PLOG__REPLAY_NONE; /* it begins anew */
             return NULL;
@@ -305,7 +306,7 @@ static struct plog__segment *segment_of_run(struct plog *plog, struct plog__log 
 }
 
 /* Finds the place of the run. False: waits for something first. */
-static bool place_run(struct plog *plog, struct plog__log *log)
+static bool place_run(struct plog *plog, struct plog__log *log, struct port_out *out)
 {
     struct plog__replay *replay = &log->replay;
     const struct plog_run *run = &replay->run;
@@ -325,7 +326,7 @@ static bool place_run(struct plog *plog, struct plog__log *log)
         plog__seal(plog, log, last);
         return true;
     }
-    struct plog__segment *segment = segment_of_run(plog, log);
+    struct plog__segment *segment = segment_of_run(plog, log, out);
     if (segment == NULL) { return true; }
     log->was_scanned = false;
     if (run->change == PLOG_CHANGE_SEGMENT) {
@@ -536,7 +537,7 @@ bool plog__replay_advance(struct plog *plog, struct plog__log *log, struct port_
     }
     switch (state) {
     case PLOG__REPLAY_NONE: return true;
-    case PLOG__REPLAY_FIRST: return place_run(plog, log);
+    case PLOG__REPLAY_FIRST: return place_run(plog, log, out);
     case PLOG__REPLAY_WRITE:
     case PLOG__REPLAY_MEND: return write_run(plog, log, out);
     case PLOG__REPLAY_CHECK: return check_run(plog, log, out);

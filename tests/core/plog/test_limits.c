@@ -430,6 +430,71 @@ static void a_start_that_can_not_make_room_says_so(void **state)
     world_free(world);
 }
 
+static int segments_on_disk(const struct world *world)
+{
+    int count = 0;
+    for (int i = 0; i < world->node_count; i++) {
+        count += world->nodes[i].is_live && strstr(world->nodes[i].name, ".log") != NULL ? 1 : 0;
+    }
+    return count;
+}
+
+/* The start moves along behind the end. Deleted files go after a second, and `pause_ms` passes now and then. */
+static struct world *given_a_log_whose_segments_went(uint32_t segments_max, uint64_t pause_ms)
+{
+    struct world *world = world_make(1);
+    world->config.segments_max = segments_max;
+    world->log_config.segment_bytes = 500;
+    world_start(world);
+    struct plog_ref ref = world_log(world, 0, "topic", 1);
+    for (int i = 0; i < 60; i++) {
+        append_one(world, ref);
+        if (i % 4 != 3) { continue; }
+        assert_int_equal(plog_move_start(world->plog, ref, world->next_token++, i, &world->out), BASE_OK);
+        world_settle(world);
+        world_run(world);
+        world_alarm(world, pause_ms);
+    }
+    return world;
+}
+
+static void expect_the_last_segment_alone(struct world *world)
+{
+    assert_int_equal(world->not_taken, 0);
+    struct plog_ref ref = world_log(world, 0, "topic", 1);
+    assert_int_equal(world_view(world, ref).offset_start, 59);
+    assert_int_equal(world_read_all(world, ref), 1);
+    world_alarm(world, 2000);
+    assert_int_equal(segments_on_disk(world), 1);
+    append_one(world, ref);
+    assert_int_equal(world_read_all(world, ref), 2);
+}
+
+static void a_start_has_room_for_any_number_of_segments_that_went_before_it(void **state)
+{
+    (void)state;
+    for (enum crash crash = CRASH_PROCESS; crash <= CRASH_TORN; crash++) {
+        struct world *world = given_a_log_whose_segments_went(6, 2000);
+        assert_true(segments_on_disk(world) < 4);
+        world_restart(world, crash);
+        expect_the_last_segment_alone(world);
+        world_free(world);
+    }
+}
+
+/* Another start may have less room. Whose files are there yet they are not forgotten for good. */
+static void files_of_segments_that_a_start_had_no_room_for_go_with_the_next(void **state)
+{
+    (void)state;
+    struct world *world = given_a_log_whose_segments_went(512, 0);
+    assert_true(segments_on_disk(world) > 12);
+    world_crash(world, CRASH_PROCESS);
+    world->config.segments_max = 4;
+    world_start(world);
+    expect_the_last_segment_alone(world);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -447,6 +512,8 @@ int main(void)
         cmocka_unit_test(a_start_has_room_for_any_number_of_logs_that_came_and_went_before_it),
         cmocka_unit_test(a_start_that_makes_room_may_end_at_any_of_its_effects),
         cmocka_unit_test(a_start_that_can_not_make_room_says_so),
+        cmocka_unit_test(a_start_has_room_for_any_number_of_segments_that_went_before_it),
+        cmocka_unit_test(files_of_segments_that_a_start_had_no_room_for_go_with_the_next),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
