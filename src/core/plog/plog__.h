@@ -269,6 +269,7 @@ enum plog__asked {
     PLOG__ASKED_RESERVE,  /* the disk of a whole segment */
     PLOG__ASKED_WRITE,
     PLOG__ASKED_UNDO,
+    PLOG__ASKED_UNDO_SYNC, /* what a start cut off a segment that it sealed never comes back */
     PLOG__ASKED_FLUSH,
     PLOG__ASKED_SMALL,
     PLOG__ASKED_CHECK, /* the bytes of a run that has none in the journal, or of a tail without a journal */
@@ -391,8 +392,9 @@ struct plog__log {
     uint32_t flush_segment;
     uint64_t flush_done;
     struct port_piece flush_piece;
-    bool needs_undo;  /* the file of undo_segment is longer than what is known of it */
-    bool is_undo_cut; /* ... because of a truncation */
+    bool needs_undo;     /* the file of undo_segment is longer than what is known of it */
+    bool is_undo_cut;    /* ... because of a truncation */
+    bool is_undo_synced; /* ... and, once it is cut, is synced before anything else */
     uint32_t undo_segment;
     enum plog__small small;
     enum plog__small_kind small_kind;

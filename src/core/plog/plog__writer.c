@@ -322,6 +322,7 @@ static void end_undo(struct plog *plog, struct plog__log *log, enum port_rc rc)
     struct plog__segment *segment = plog__segment_at(plog, log->undo_segment);
     log->needs_undo = false;
     log->is_undo_cut = false;
+    log->is_undo_synced = false;
     segment->needs_cut = rc != PORT_OK;
     segment->has_reserve = false;
     plog__segment_unpin(plog, segment);
@@ -340,8 +341,21 @@ static enum go undo_step(struct plog *plog, struct plog__log *log, struct port_o
         end_undo(plog, log, PORT_OTHER);
         return GO_ON;
     }
+    if (log->is_undo_synced) {
+        (void)ask(plog, log, out, PORT_SYNC, PLOG__ASKED_UNDO_SYNC);
+        return STOP_HERE;
+    }
+    bool has_more = segment->needs_cut && plog__file_of(plog, &log->writer)->size_at_open > segment->size_bytes;
+    log->is_undo_synced = segment->is_sealed && has_more; /* once a state has it, no start looks behind its end */
     ask(plog, log, out, PORT_TRUNCATE, PLOG__ASKED_UNDO)->position_bytes = segment->size_bytes;
     return STOP_HERE;
+}
+
+static void undo_done(struct plog *plog, struct plog__log *log, enum plog__asked asked, enum port_rc rc)
+{
+    if (asked == PLOG__ASKED_UNDO_SYNC && rc != PORT_OK) { plog__disk_fail(plog); }
+    bool is_sync_left = asked == PLOG__ASKED_UNDO && rc == PORT_OK && log->is_undo_synced;
+    if (!is_sync_left) { end_undo(plog, log, rc); }
 }
 
 /* ---- the directory ---- */
@@ -701,7 +715,8 @@ void plog__writer_done(struct plog *plog, struct plog__log *log, const struct po
     case PLOG__ASKED_CUT_SYNC: cut_done(plog, log, asked, rc); break;
     case PLOG__ASKED_RESERVE: break;
     case PLOG__ASKED_WRITE: write_done(plog, log, event); break;
-    case PLOG__ASKED_UNDO: end_undo(plog, log, rc); break;
+    case PLOG__ASKED_UNDO:
+    case PLOG__ASKED_UNDO_SYNC: undo_done(plog, log, asked, rc); break;
     case PLOG__ASKED_FLUSH: flush_done(plog, log, event); break;
     case PLOG__ASKED_SMALL: small_done(plog, log, event, out); break;
     case PLOG__ASKED_CHECK: plog__replay_done(plog, log, event, out); break;

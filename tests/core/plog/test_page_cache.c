@@ -197,6 +197,82 @@ static void what_stands_behind_the_end_is_gone_for_good_before_anything_takes_it
     world_free(world);
 }
 
+/* The state that is there knows of one batch in segment 10. A second one follows it, and a power cut left it bad; so a start ends the log
+ * before it, and seals the segment, for a segment at 12 follows. Returns the bytes that are good. */
+static size_t spoil_a_batch_before_the_last_segment(struct world *world, struct plog_ref ref)
+{
+    append(world, ref, 1);
+    world_checkpoint(world);
+    world_run(world);
+    append(world, ref, 3);
+    world_crash(world, CRASH_POWER);
+    struct node *file = segment_file(world, 10);
+    file->bytes[file->size / 2 + 70] ^= 1;
+    file->synced[file->size / 2 + 70] ^= 1;
+    return file->size / 2;
+}
+
+static void what_a_start_cuts_off_a_segment_that_it_seals_never_comes_back(void **state)
+{
+    (void)state;
+    struct plog_ref ref;
+    struct world *world = given_log(&ref);
+    size_t good_bytes = spoil_a_batch_before_the_last_segment(world, ref);
+    world_start(world);
+    world_checkpoint(world); /* no start after this one looks at what stands behind the segment's end */
+    world_run(world);
+    world_restart(world, CRASH_POWER);
+    assert_int_equal(segment_file(world, 10)->size, good_bytes);
+    expect_log(world, 0, 11);
+    world_free(world);
+}
+
+static void a_start_that_fails_to_sync_what_it_cut_off_leaves_the_cut_to_the_next_one(void **state)
+{
+    (void)state;
+    struct plog_ref ref;
+    struct world *world = given_log(&ref);
+    size_t good_bytes = spoil_a_batch_before_the_last_segment(world, ref);
+    world->is_recovery_open = true;
+    world_start(world);
+    world->is_recovery_open = false;
+    world_fault(world, (struct fault){.kind = PORT_SYNC, .suffix = "10.log", .times = 1, .rc = PORT_IO});
+    plog_recovery_end(world->plog, &world->out);
+    world_settle(world);
+    world_run(world);
+    assert_true(world->is_disk_failed);
+    int checkpoints = world->checkpoints;
+    world_checkpoint(world);
+    world_run(world);
+    assert_int_equal(world->checkpoints, checkpoints);
+    world_restart(world, CRASH_POWER);
+    assert_false(world->is_disk_failed);
+    world_checkpoint(world);
+    world_run(world);
+    world_restart(world, CRASH_POWER);
+    assert_int_equal(segment_file(world, 10)->size, good_bytes);
+    expect_log(world, 0, 11);
+    world_free(world);
+}
+
+static void a_start_that_cuts_nothing_off_waits_for_no_sync(void **state)
+{
+    (void)state;
+    struct plog_ref ref;
+    struct world *world = given_log(&ref);
+    world_crash(world, CRASH_PROCESS);
+    world->is_recovery_open = true;
+    world_start(world);
+    world->is_recovery_open = false;
+    world_fault(world, (struct fault){.kind = PORT_SYNC, .times = RECORDS, .rc = PORT_IO});
+    plog_recovery_end(world->plog, &world->out);
+    world_settle(world);
+    world_run(world);
+    assert_true(world->is_recovered);
+    assert_false(world->is_disk_failed);
+    world_free(world);
+}
+
 static void an_empty_segment_before_the_log_start_does_not_hold_up_retention(void **state)
 {
     (void)state;
@@ -323,6 +399,9 @@ int main(void)
         cmocka_unit_test(a_segment_that_was_given_up_is_not_taken_for_the_next_one),
         cmocka_unit_test(what_a_new_segment_had_in_its_file_never_comes_back),
         cmocka_unit_test(what_stands_behind_the_end_is_gone_for_good_before_anything_takes_its_place),
+        cmocka_unit_test(what_a_start_cuts_off_a_segment_that_it_seals_never_comes_back),
+        cmocka_unit_test(a_start_that_fails_to_sync_what_it_cut_off_leaves_the_cut_to_the_next_one),
+        cmocka_unit_test(a_start_that_cuts_nothing_off_waits_for_no_sync),
         cmocka_unit_test(an_empty_segment_before_the_log_start_does_not_hold_up_retention),
         cmocka_unit_test(what_a_start_gave_up_does_not_stand_in_the_way_of_what_came_later),
         cmocka_unit_test(a_last_segment_that_retention_took_is_no_damage),

@@ -539,6 +539,10 @@ static void what_a_crash_left_behind_a_segment_is_cut_when_the_next_begins(void 
         node->bytes = realloc(node->bytes, size + 50);
         memset(node->bytes + size, 7, 50);
         node->size = is_short == 1 ? size - 1 : size + 50;
+        free(node->synced);
+        node->synced = malloc(node->size);
+        memcpy(node->synced, node->bytes, node->size);
+        node->synced_size = node->size;
         world_start(world);
         ref = world_log(world, 0, "topic", 1);
         uint64_t token = world_append(world, ref, (struct batch_ask){.value_bytes = 300, .leader_epoch = 1});
@@ -547,6 +551,7 @@ static void what_a_crash_left_behind_a_segment_is_cut_when_the_next_begins(void 
         assert_int_equal(world_view(world, ref).segment_count, 2);
         node = &world->nodes[world_node(world, "topic-0/00000000000000000000.log")];
         assert_int_equal(node->size, is_short == 1 ? size - 1 : size); /* and what is lost is not made up for */
+        assert_int_equal(node->synced_size, node->size);               /* nor comes back what was cut */
         world_free(world);
     }
 }
