@@ -91,15 +91,21 @@ void check_stream_crash(struct check_stream *stream, enum check_crash crash)
         stream->logs[i].is_seen = false;
         stream->logs[i].mark_count = 0;
         stream->logs[i].start_since_ns = UINT64_MAX;
-        stream->logs[i].gone_ns = 0;
+        stream->logs[i].going_ns = stream->logs[i].gone_ns = 0;
     }
+}
+
+void stream__may_go(const struct check_stream *stream, struct stream_log *log)
+{
+    log->may_go = true;
+    if (log->going_ns == 0) { log->going_ns = stream->now_ns; }
 }
 
 void check_stream_deleting(struct check_stream *stream, struct base_uuid topic)
 {
     if (base_uuid_is_none(topic)) { return; }
     for (uint32_t i = 0; i < stream->log_count; i++) {
-        if (base_uuid_equal(stream->logs[i].id.topic, topic)) { stream->logs[i].may_go = true; }
+        if (base_uuid_equal(stream->logs[i].id.topic, topic)) { stream__may_go(stream, &stream->logs[i]); }
     }
 }
 

@@ -114,7 +114,8 @@ struct stream_log {
     int64_t recovered_end;  /* what was below it when the node began to serve may have been sent before */
     bool is_told;           /* a breach was reported; once is enough */
     bool is_hurt;           /* failed or damaged when last seen */
-    uint64_t gone_ns;       /* when its deletion was answered, in this life; 0: it was not */
+    uint64_t going_ns;      /* when its deletion was asked for first, in this life; 0: it was not */
+    uint64_t gone_ns;       /* when that was answered; 0: it was not */
 };
 
 /* ---- fetch sessions ---- */
@@ -217,6 +218,7 @@ struct check_stream {
 
 struct stream_log *stream__find_log(const struct check_stream *stream, struct base_part id); /* NULL: there is none */
 struct stream_log *stream__log(struct check_stream *stream, struct base_part id); /* made when there is none */
+void stream__may_go(const struct check_stream *stream, struct stream_log *log);   /* its deletion was asked for */
 
 /* Where its files are, and a slash. */
 #define STREAM_FOLDER_BYTES 320 /* a name has 255 at most */

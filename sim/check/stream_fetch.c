@@ -69,8 +69,8 @@ static uint64_t there_since(const struct check_stream *stream, const struct stre
 {
     const struct stream_log *log = stream__find_log(stream, wanted->id);
     if (log == NULL) { return UINT64_MAX; }
-    /* One that is missing when a fetch begins ends nothing before its time. */
-    if (log->may_go) { return log->gone_ns > asked_ns ? log->gone_ns : UINT64_MAX; }
+    /* One that is missing when a fetch begins ends nothing before its time; it may be so before its deletion is answered. */
+    if (log->may_go) { return log->gone_ns > 0 && asked_ns < log->going_ns ? log->gone_ns : UINT64_MAX; }
     uint64_t since = UINT64_MAX;
     uint64_t oldest = log->mark_count > STREAM_MARKS ? log->mark_count - STREAM_MARKS : 0;
     for (uint64_t at = log->mark_count; at-- > oldest;) {

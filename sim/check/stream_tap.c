@@ -99,10 +99,14 @@ static void note_deletes(struct check_stream *stream, struct base_slice body, in
     for (uint32_t i = 0; i < stream->log_count; i++) {
         struct base_slice name = base_slice_text(stream->logs[i].name);
         for (int32_t t = 0; t < request.topics_count; t++) {
-            if (base_slice_equal(kafka_text_slice(request.topics[t].name), name)) { stream->logs[i].may_go = true; }
+            if (base_slice_equal(kafka_text_slice(request.topics[t].name), name)) {
+                stream__may_go(stream, &stream->logs[i]);
+            }
         }
         for (int32_t t = 0; t < request.topic_names_count; t++) {
-            if (base_slice_equal(kafka_text_slice(request.topic_names[t]), name)) { stream->logs[i].may_go = true; }
+            if (base_slice_equal(kafka_text_slice(request.topic_names[t]), name)) {
+                stream__may_go(stream, &stream->logs[i]);
+            }
         }
     }
     for (int32_t t = 0; t < request.topics_count; t++) { check_stream_deleting(stream, request.topics[t].topic_id); }

@@ -39,10 +39,16 @@ static struct fixture *given(void)
     return &fixture;
 }
 
-static void see(struct fixture *f, int64_t start, int64_t watermark)
+/* What follows is done at the time that it is now. */
+static void turn(struct fixture *f)
 {
     struct port_event event = {.kind = PORT_EVENT_TURN, .now_ns = f->now_ms * 1000000};
     check_stream_event(f->stream, 0, &event, (struct base_slice){.at = NULL});
+}
+
+static void see(struct fixture *f, int64_t start, int64_t watermark)
+{
+    turn(f);
     struct check_log log = {.id = part,
                             .topic = base_slice_text("t"),
                             .offset_start = start,
@@ -96,8 +102,7 @@ static void answer_fetch(struct fixture *f, int16_t error, int64_t start, int64_
     kafka_fetch_response_init(&response);
     response.responses = &topic;
     response.responses_count = 1;
-    struct port_event event = {.kind = PORT_EVENT_TURN, .now_ns = f->now_ms * 1000000};
-    check_stream_event(f->stream, 0, &event, (struct base_slice){.at = NULL});
+    turn(f);
     talk_answer(talk(f, conn, FETCH, FETCH_VERSION), &response);
     assert_int_equal(check_stream_counts(f->stream)->answers[FETCH], 1);
 }
@@ -116,7 +121,7 @@ static void open_file(struct fixture *f, const char *path, enum port_rc rc)
     check_stream_event(f->stream, 0, &done, (struct base_slice){.at = NULL});
 }
 
-static void delete_topic(struct fixture *f)
+static void ask_delete_topic(struct fixture *f)
 {
     struct kafka_delete_topics_request_delete_topic_state wanted;
     kafka_delete_topics_request_delete_topic_state_init(&wanted);
@@ -127,6 +132,11 @@ static void delete_topic(struct fixture *f)
     request.topics = &wanted;
     request.topics_count = 1;
     talk_ask(talk(f, other_conn, DELETE_TOPICS, DELETE_VERSION), &request);
+}
+
+static void answer_delete_topic(struct fixture *f)
+{
+    turn(f);
     struct kafka_delete_topics_response_deletable_topic_result result;
     kafka_delete_topics_response_deletable_topic_result_init(&result);
     result.topic_id = part.topic;
@@ -135,6 +145,12 @@ static void delete_topic(struct fixture *f)
     response.responses = &result;
     response.responses_count = 1;
     talk_answer(talk(f, other_conn, DELETE_TOPICS, DELETE_VERSION), &response);
+}
+
+static void delete_topic(struct fixture *f)
+{
+    ask_delete_topic(f);
+    answer_delete_topic(f);
 }
 
 static void ask_offset(struct fixture *f, int64_t at, int64_t answer)
@@ -350,6 +366,21 @@ static void a_fetch_that_ends_soon_after_the_deletion_is_good(void **state)
     expect(f, NULL);
 }
 
+static void a_fetch_that_came_while_its_topic_was_being_deleted_may_wait(void **state)
+{
+    (void)state;
+    struct fixture *f = given();
+    see(f, 0, 0);
+    ask_delete_topic(f);
+    f->now_ms += 1;
+    ask_fetch(f, 0);
+    f->now_ms += 1;
+    answer_delete_topic(f);
+    f->now_ms += WAIT_MS;
+    answer_fetch(f, KAFKA_ERROR_UNKNOWN_TOPIC_ID, -1, -1);
+    expect(f, NULL);
+}
+
 static void an_offset_that_is_there_and_called_out_of_range_is_I23(void **state)
 {
     (void)state;
@@ -444,6 +475,7 @@ int main(void)
         cmocka_unit_test(a_handle_that_an_earlier_start_was_refused_is_no_reason_to_wait),
         cmocka_unit_test(a_fetch_that_waits_on_when_its_topic_was_deleted_is_I21),
         cmocka_unit_test(a_fetch_that_ends_soon_after_the_deletion_is_good),
+        cmocka_unit_test(a_fetch_that_came_while_its_topic_was_being_deleted_may_wait),
         cmocka_unit_test(an_offset_that_is_there_and_called_out_of_range_is_I23),
         cmocka_unit_test(an_offset_before_the_start_may_be_called_out_of_range),
         cmocka_unit_test(a_watermark_that_is_told_and_not_synced_is_I3),
