@@ -32,7 +32,10 @@ struct check_groups *check_groups_create(struct check_report *report, const stru
 void check_groups_destroy(struct check_groups *groups)
 {
     for (uint32_t i = 0; i < groups->group_count; i++) {
-        for (uint32_t m = 0; m < groups->groups[i].member_count; m++) { free(groups->groups[i].members[m].owned); }
+        for (uint32_t m = 0; m < groups->groups[i].member_count; m++) {
+            free(groups->groups[i].members[m].owned);
+            free(groups->groups[i].members[m].given);
+        }
         free(groups->groups[i].members);
         free(groups->groups[i].owners);
     }
@@ -80,7 +83,7 @@ uint32_t groups__member(struct known_group *group, struct base_slice id)
     if (at != GROUPS_NONE) { return at; }
     group->members = check__grow(group->members, group->member_count, &group->member_room, sizeof *group->members);
     struct known_member *member = &group->members[group->member_count];
-    *member = (struct known_member){.owned_generation = -1, .synced_generation = -1};
+    *member = (struct known_member){.given_generation = -1, .synced_generation = -1};
     groups__put_text(member->id, sizeof member->id, id);
     return group->member_count++;
 }
@@ -256,12 +259,12 @@ static void synced(struct check_groups *groups, struct known_group *group, uint3
     for (const char *rest = told->owned; next_part(&rest, part) != NULL;) {
         own(groups, group, at, told->generation, part);
     }
-    bool is_known = groups->has_state && member->is_in && member->owned_generation == told->generation;
+    bool is_known = groups->has_state && member->is_in && member->given_generation == told->generation;
     const char *owned = told->owned == NULL ? "" : told->owned;
-    if (is_known && strcmp(member->owned, owned) != 0) {
+    if (is_known && strcmp(member->given, owned) != 0) {
         check_breach(groups->report, "I12",
                      "%s of group %s was told that it owns \"%s\" in generation %" PRId32 ", and \"%s\" is committed",
-                     member->id, group->id, owned, told->generation, member->owned);
+                     member->id, group->id, owned, told->generation, member->given);
     }
 }
 

@@ -32,8 +32,9 @@ struct known_member {
     uint32_t seen; /* the look */
     uint64_t assignment_hash;
     size_t assignment_bytes;
-    char *owned;
-    int32_t owned_generation; /* the one that `owned` was given out in */
+    char *owned;              /* as committed last */
+    char *given;              /* what it owned when an assignment was committed last; NULL: none was */
+    int32_t given_generation; /* of that */
     bool is_new;              /* since the look before */
 };
 

@@ -483,7 +483,10 @@ static void judge_assignment(struct check_groups *groups, struct known_group *gr
     for (uint32_t i = 0; i < group->member_count; i++) {
         struct known_member *member = &group->members[i];
         if (!member->is_in) { continue; }
-        member->owned_generation = group->now.generation;
+        free(member->given);
+        member->given = strdup(member->owned);
+        CHECK(member->given != NULL);
+        member->given_generation = group->now.generation;
         if (member->owned[0] == '?') { is_read = false; }
         for (const char *at = member->owned; *at != 0 && *at != '?';) {
             size_t bytes = strcspn(at, ",");

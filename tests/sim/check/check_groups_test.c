@@ -148,16 +148,21 @@ static void see_group(int32_t generation, bool is_stable)
     check_groups_group(groups, 0, &group);
 }
 
-static void see_member(uint32_t slot, const char *id, const char *instance)
+static void see_owner(uint32_t slot, const char *id, const char *instance, struct base_slice assignment)
 {
     struct check_group_member member = {.group_id = base_slice_text("g"),
                                         .id = base_slice_text(id),
                                         .instance =
                                             instance == NULL ? base_slice_of(NULL, 0) : base_slice_text(instance),
-                                        .assignment = base_slice_of("", 0),
+                                        .assignment = assignment,
                                         .session_ms = 1000,
                                         .rebalance_ms = 1000};
     check_groups_member(groups, slot, &member);
+}
+
+static void see_member(uint32_t slot, const char *id, const char *instance)
+{
+    see_owner(slot, id, instance, base_slice_of("", 0));
 }
 
 static void see_offset_until(int64_t offset, const char *metadata, int64_t commit_ms, int64_t expire_ms)
@@ -229,6 +234,55 @@ static void a_committed_generation_that_leaps_is_told(void **state)
     see_member(0, "a", NULL);
     see_offset(5, "tag=1");
     expect_breach("I12", "goes from 1 to 3");
+}
+
+/* Generation 2 gives t:0 to a; generation 3 is committed before a hears of that. */
+static void given_that_the_next_round_came_first(void)
+{
+    static const uint8_t assignment[] = {0, 0, 0, 0, 0, 1, 0, 1, 't', 0, 0, 0, 1, 0, 0, 0, 0, 255, 255, 255, 255};
+    given(JOINED("10", "0", "a", "a", "2"));
+    check_groups_rules(groups, 60000, 5000000000);
+    begin_look(1);
+    see_group(1, true);
+    see_member(0, "a", NULL);
+    check_groups_looked(groups);
+    begin_look(2);
+    see_group(2, true);
+    see_owner(0, "a", NULL, base_slice_of(assignment, sizeof assignment));
+    check_groups_looked(groups);
+    begin_look(3);
+    see_group(3, false);
+    see_member(0, "a", NULL);
+    check_groups_looked(groups);
+    report.count = 0;
+}
+
+static void tell_sync(const char *owned)
+{
+    struct history_op op = history_op_init(HISTORY_SYNC, "m1", 3);
+    struct history_group *group = history_add_group(&op);
+    group->group[0] = 'g';
+    group->member[0] = 'a';
+    group->generation = 2;
+    group->owned = strdup(owned);
+    history_end(&history, history_invoke(&history, &op), HISTORY_OK, 4);
+    check_groups_told(groups);
+}
+
+static void an_assignment_may_be_told_when_the_next_round_is_committed(void **state)
+{
+    (void)state;
+    given_that_the_next_round_came_first();
+    tell_sync("t:0");
+    expect_nothing_told();
+}
+
+static void an_assignment_that_was_not_committed_is_told_after_the_next_round_too(void **state)
+{
+    (void)state;
+    given_that_the_next_round_came_first();
+    tell_sync("t:1");
+    expect_first("I12", "was told that it owns \"t:1\" in generation 2, and \"t:0\" is committed");
 }
 
 static void one_instance_with_two_members_is_told(void **state)
@@ -384,6 +438,8 @@ int main(void)
         cmocka_unit_test(an_offset_that_nobody_committed_is_told),
         cmocka_unit_test(a_committed_generation_that_leaps_is_told),
         cmocka_unit_test(one_instance_with_two_members_is_told),
+        cmocka_unit_test(an_assignment_may_be_told_when_the_next_round_is_committed),
+        cmocka_unit_test(an_assignment_that_was_not_committed_is_told_after_the_next_round_too),
         cmocka_unit_test(a_group_that_waits_for_ever_is_told),
         cmocka_unit_test(an_acknowledged_offset_that_was_never_committed_is_told),
         cmocka_unit_test(an_offset_may_be_replaced_before_its_client_hears_of_it),
