@@ -1,0 +1,59 @@
+/* shard.h: one shard of a broker of two, by itself: the world says yes, and the test plays the other shard.
+ *
+ * The disk keeps names and sizes, and no bytes: nothing is started twice. What the other shard is asked it answers at once, but for
+ * its states in a checkpoint, which wait until the test gives them. A run goes on until nothing is left but to wait; alarms are rung
+ * by shard_wait alone.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef TESTS_BROKER_SHARD_H
+#define TESTS_BROKER_SHARD_H
+
+#include "broker/broker.h"
+#include "broker/broker__message.h"
+
+#define SHARD_FILES   64
+#define SHARD_ASKED   256
+#define SHARD_ACCEPTS 256
+#define SHARD_TOLD    4096
+
+struct shard_file {
+    char path[80];
+    struct port_file id; /* slot of the last open */
+    uint64_t size_bytes;
+};
+
+struct shard {
+    struct broker *broker;
+    uint32_t number;
+    void *memory;
+    struct port_out out;
+    uint64_t now_ns;
+    uint64_t alarm_ns; /* of the last step */
+    uint64_t steps;
+    struct shard_file files[SHARD_FILES];
+    uint32_t file_count;
+    struct port_effect asked[SHARD_ASKED]; /* to be carried out, in order */
+    uint32_t asked_count;
+    struct port_effect accepts[SHARD_ACCEPTS]; /* nobody connects */
+    uint32_t accept_count;
+    struct port_message told[SHARD_TOLD]; /* what the other shard was told, ever; answered_count of it are looked at */
+    uint32_t told_count, answered_count;
+    const char *failing_suffix; /* writes to such a file fail; NULL: none do */
+    bool wants_turn, wants_continue, is_ready, is_stopped;
+};
+
+struct shard *shard_make(uint32_t number); /* 0 or 1 */
+void shard_free(struct shard *shard);
+void shard_start(struct shard *shard); /* it takes START; and runs */
+void shard_run(struct shard *shard);
+void shard_stop(struct shard *shard); /* asks it to; and runs */
+void shard_wait(struct shard *shard,
+                uint64_t to_ns); /* the time comes, alarms that are due ring, each once; and runs */
+/* From the other shard; and runs. */
+void shard_tell(struct shard *shard, const struct port_message *message);
+void shard_tell_word(struct shard *shard, enum message_kind kind, uint64_t word0, uint64_t word1);
+uint32_t shard_told(const struct shard *shard, enum message_kind kind); /* how often the other shard was told that */
+const struct port_message *shard_told_last(const struct shard *shard, enum message_kind kind); /* NULL: never */
+
+#endif

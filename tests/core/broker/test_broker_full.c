@@ -1,0 +1,163 @@
+/* test_broker_full.c: a node whose journal or disk is full waits without turning round and round, and ends when it is told to.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "broker/broker__node.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "record/record.h"
+#include "shard.h"
+
+#define RUN_BYTES ((size_t)32 << 10)
+
+static struct shard *given_a_first_shard(void)
+{
+    struct shard *shard = shard_make(0);
+    shard_start(shard);
+    assert_true(shard->is_ready);
+    return shard;
+}
+
+/* A back that serves. */
+static struct shard *given_another_shard(void)
+{
+    struct shard *shard = shard_make(1);
+    shard_start(shard);
+    shard_tell_word(shard, MSG_RECOVERY_END, 0, 0);
+    assert_int_equal(shard_told(shard, MSG_RECOVERED), 1);
+    return shard;
+}
+
+/* A record for a log of that back. It is written, and the journal is asked to keep it. */
+static void append(struct shard *shard, uint8_t *memory, size_t size_bytes)
+{
+    struct broker *broker = shard->broker;
+    struct plog_log_config config = {.segment_bytes = 1 << 20,
+                                     .segment_ms = UINT64_MAX,
+                                     .index_interval_bytes = 4096,
+                                     .index_bytes_max = 1 << 20,
+                                     .retention_ms = -1,
+                                     .retention_bytes = -1,
+                                     .flush_messages = UINT64_MAX,
+                                     .flush_ms = UINT64_MAX};
+    struct base_part part = {.topic = {{7}}, .index = 0};
+    struct plog_ref ref;
+    assert_int_equal(plog_open(broker->plog, part, base_slice_text("topic"), &config, 0, &ref), BASE_OK);
+    struct rec_build build;
+    assert_int_equal(rec_build_init(&build, memory, size_bytes, rec_build_plain()), BASE_OK);
+    assert_int_equal(rec_build_add(&build, 1000, rec_null(), rec_value_of(base_slice_text("value")), NULL, 0), BASE_OK);
+    struct base_slice batch = rec_build_end(&build);
+    uint32_t op = back_take_op(broker, BACK_APPEND, (struct asker){.shard = 0});
+    struct plog_append ask = {.token = (uint64_t)op + 1, .batches = memory, .size_bytes = (uint32_t)batch.size_bytes};
+    port_out_begin(&shard->out);
+    assert_int_equal(plog_append(broker->plog, ref, &ask, &shard->out), BASE_OK);
+    shard->wants_turn = true;
+    shard_run(shard);
+}
+
+/* Else the journal would wait for the states, and what is to be appended for the journal. */
+static void a_shard_that_drains_gives_its_states_at_once_when_the_journal_is_full(void **state)
+{
+    (void)state;
+    struct shard *shard = given_another_shard();
+    uint8_t memory[256];
+    append(shard, memory, sizeof memory);
+    const struct port_message *run = shard_told_last(shard, MSG_JOURNAL);
+    assert_non_null(run); /* there is no room for it: it is not answered */
+    shard_tell_word(shard, MSG_DRAIN, 0, 0);
+    shard_tell_word(shard, MSG_CHECKPOINT, 0, 0);
+    assert_int_equal(shard_told(shard, MSG_STATES_END), 0); /* what is under way comes first */
+    shard_tell_word(shard, MSG_HOLD, HOLD_WAIT, 1);
+    assert_int_equal(shard_told(shard, MSG_STATES_END), 1);
+    shard_tell_word(shard, MSG_JOURNALLED, run->words[9], PORT_OK); /* the checkpoint has made room */
+    assert_int_equal(shard_told(shard, MSG_APPENDED), 1);
+    shard_free(shard);
+}
+
+/* The other shard asks for so much to be kept that shards are told to wait. */
+static void fill_the_journal(struct shard *shard, const struct port_piece *piece)
+{
+    for (int i = 0; i < 64; i++) {
+        struct plog_run run = {.id = {.topic = {{7}}, .index = 0},
+                               .position_bytes = (uint64_t)i * piece->size_bytes,
+                               .offset_base = i,
+                               .offset_end = i + 1,
+                               .size_bytes = piece->size_bytes};
+        struct port_message message = {.kind = MSG_JOURNAL};
+        put_run(&message, &run);
+        message.words[9] = (uint64_t)i + 1;
+        message.words[10] = 1;
+        message.lent = (void *)(uintptr_t)piece;
+        message.lent_bytes = piece->size_bytes;
+        shard_tell(shard, &message);
+        const struct port_message *hold = shard_told_last(shard, MSG_HOLD);
+        if (hold != NULL && hold->words[0] == HOLD_WAIT) { return; }
+    }
+    fail_msg("the journal is not full");
+}
+
+static bool is_told_full(const struct shard *shard)
+{
+    const struct port_message *hold = shard_told_last(shard, MSG_HOLD);
+    return hold != NULL && hold->words[0] == HOLD_WAIT && hold->words[1] == 1;
+}
+
+static struct shard *given_a_full_journal(void)
+{
+    static const uint8_t bytes[RUN_BYTES];
+    static const struct port_piece piece = {.kind = PORT_MEMORY, .at = bytes, .size_bytes = sizeof bytes};
+    struct shard *shard = given_a_first_shard();
+    fill_the_journal(shard, &piece);
+    assert_int_equal(shard_told(shard, MSG_CHECKPOINT),
+                     1); /* at half of it; the other shard has not given its states yet */
+    return shard;
+}
+
+/* It says so to the shards, which give their states then, whatever waits for its room. */
+static void a_node_that_stops_with_a_full_journal_ends(void **state)
+{
+    (void)state;
+    struct shard *shard = given_a_full_journal();
+    assert_true(is_told_full(shard));
+    shard_stop(shard);
+    shard_tell_word(shard, MSG_STATES_END, 0, 0);
+    assert_false(is_told_full(shard));
+    assert_int_equal(shard_told(shard, MSG_CHECKPOINT), 2); /* of what came after the first one had begun */
+    shard_tell_word(shard, MSG_STATES_END, 0, 0);
+    assert_true(shard->is_stopped);
+    shard_free(shard);
+}
+
+/* What waited for room comes once there is some: a checkpoint that began before may not be the last one. */
+static void a_stop_ends_with_a_checkpoint_that_began_when_the_journal_had_room(void **state)
+{
+    (void)state;
+    struct shard *shard = given_a_full_journal();
+    shard->failing_suffix = "weir-journal/checkpoint-b.wj";
+    shard_tell_word(shard, MSG_STATES_END, 0, 0); /* it comes to nothing */
+    shard->failing_suffix = NULL;
+    assert_true(is_told_full(shard));
+    shard_stop(shard);
+    assert_int_equal(shard_told(shard, MSG_CHECKPOINT), 2);
+    shard_tell_word(shard, MSG_STATES_END, 0, 0);
+    assert_false(is_told_full(shard));
+    assert_int_equal(shard_told(shard, MSG_CHECKPOINT), 3);
+    shard_tell_word(shard, MSG_STATES_END, 0, 0);
+    assert_true(shard->is_stopped);
+    shard_free(shard);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_shard_that_drains_gives_its_states_at_once_when_the_journal_is_full),
+        cmocka_unit_test(a_node_that_stops_with_a_full_journal_ends),
+        cmocka_unit_test(a_stop_ends_with_a_checkpoint_that_began_when_the_journal_had_room),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
