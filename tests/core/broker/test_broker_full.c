@@ -152,12 +152,32 @@ static void a_stop_ends_with_a_checkpoint_that_began_when_the_journal_had_room(v
     shard_free(shard);
 }
 
+/* An alarm that is over rings again and again, and nothing else happens. */
+static void a_change_that_is_to_be_written_again_sets_no_alarm_while_it_waits_for_the_journal(void **state)
+{
+    (void)state;
+    struct shard *shard = shard_make(0);
+    shard->failing_suffix = "__cluster_metadata-0/00000000000000000000.log";
+    shard_start(shard); /* the node can't be registered: that is tried again a little later */
+    uint64_t again_ns = shard->alarm_ns;
+    assert_true(again_ns > shard->now_ns && again_ns < shard->now_ns + UINT64_C(1000000000));
+    shard_tell_word(shard, MSG_HOLD, HOLD_WAIT, 1);
+    shard_wait(shard, again_ns + 1);
+    assert_true(shard->alarm_ns > shard->now_ns);
+    assert_false(shard->is_ready);
+    shard->failing_suffix = NULL;
+    shard_tell_word(shard, MSG_HOLD, HOLD_NOT, 0);
+    assert_true(shard->is_ready);
+    shard_free(shard);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_shard_that_drains_gives_its_states_at_once_when_the_journal_is_full),
         cmocka_unit_test(a_node_that_stops_with_a_full_journal_ends),
         cmocka_unit_test(a_stop_ends_with_a_checkpoint_that_began_when_the_journal_had_room),
+        cmocka_unit_test(a_change_that_is_to_be_written_again_sets_no_alarm_while_it_waits_for_the_journal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
