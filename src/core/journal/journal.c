@@ -151,6 +151,7 @@ void journal_start(struct journal *journal, struct port_out *out)
 
 void journal_taken(struct journal *journal, struct port_out *out)
 {
+    if (journal__is_failed(journal)) { return; } /* its disk failed while this was being taken: the load has ended */
     CHECK(journal->load.is_waiting);
     CHECK(!journal->has_out);
     journal->load.is_waiting = false;

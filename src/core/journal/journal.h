@@ -76,7 +76,8 @@ size_t journal_arena_bytes(const struct journal_config *config);
 
 /* Reads what is there (an empty disk is formatted). Then come, in this order: JOURNAL_OUT_STATE for each log of the newest good
  * checkpoint, JOURNAL_OUT_REPLAY for each entry after it, JOURNAL_OUT_DAMAGE where something is wrong below the line, then
- * JOURNAL_OUT_REPLAYED. Each STATE and REPLAY is answered by journal_taken before the next comes. After a damage of no known log
+ * JOURNAL_OUT_REPLAYED. Each STATE and REPLAY is answered by journal_taken before the next comes, also when journal_fail was called
+ * meanwhile: then nothing but REPLAYED follows. After a damage of no known log
  * every log may lack entries; it is reported at each start until a checkpoint has begun behind it. By REPLAYED everything that
  * was given out is durable, and a stop before this start is not clean any more. */
 void journal_start(struct journal *journal, struct port_out *out);

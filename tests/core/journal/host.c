@@ -148,6 +148,7 @@ static void drain(struct host *host)
             break;
         case JOURNAL_OUT_REPLAY:
             on_replay(host, &given);
+            if (host->replayed_count == host->fails_disk_at) { journal_fail(host->journal, PORT_IO, &host->out); }
             journal_taken(host->journal, &host->out);
             break;
         case JOURNAL_OUT_DAMAGE: host->damage_count += 1; break;

@@ -30,6 +30,8 @@ struct host {
     uint64_t replayed[HOST_ENTRIES];
     bool replayed_bad[HOST_ENTRIES];
     uint32_t replayed_count, replayed_bad_count;
+    uint32_t
+        fails_disk_at; /* so many entries replayed: the disk fails elsewhere while the last of them is taken; 0: never */
     uint32_t damage_count;
     bool is_replayed, is_clean, is_stopped, is_disk_failed;
     uint32_t disk_failed_count;

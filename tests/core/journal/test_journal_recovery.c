@@ -617,6 +617,22 @@ static void many_lives_in_a_row_lose_nothing(void **state)
     }
 }
 
+static void a_disk_that_fails_while_an_entry_is_taken_ends_the_start_with_an_error(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    struct host *host = host_make(given_groups(&config, 3, 1, 100), &config);
+    host->checks_durable = false;
+    host->fails_disk_at = 2;
+    host_start(host);
+    assert_true(host->is_replayed);
+    assert_int_equal(host->replay_rc, PORT_IO);
+    assert_int_equal(host->replayed_count, 2);
+    host_stop(host);
+    assert_true(host->is_stopped);
+    end(host);
+}
+
 /* fsyncgate: after a failed sync the pages are clean and readable, and the disk has the old bytes. */
 static void what_only_the_page_cache_held_is_made_durable_before_it_counts(void **state)
 {
@@ -694,6 +710,7 @@ int main(void)
         cmocka_unit_test(a_crash_at_any_effect_loses_no_acknowledged_entry),
         cmocka_unit_test(a_crash_at_any_effect_of_a_busy_checkpoint_loses_nothing),
         cmocka_unit_test(many_lives_in_a_row_lose_nothing),
+        cmocka_unit_test(a_disk_that_fails_while_an_entry_is_taken_ends_the_start_with_an_error),
         cmocka_unit_test(what_only_the_page_cache_held_is_made_durable_before_it_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
