@@ -416,6 +416,7 @@ struct broker {
     struct ring states_waiting;  /* MSG_STATE that found no room */
     struct own_log metadata_log;
     bool is_loading;
+    bool has_lost_entries;    /* the journal has, or states that can't be read: of any log */
     bool is_metadata_suspect; /* it may lack records: what it does not know is not deleted */
     bool is_giving_up;
     enum plog_result not_taken; /* the first state or entry of the journal that a log could not take; PLOG_OK: none */
@@ -666,9 +667,15 @@ void coordinator_written(struct broker *broker, uint32_t number, enum plog_resul
 uint64_t coordinator_next_alarm_ns(const struct broker *broker);
 
 /* broker__own.c. `number`: the coordinator's; comes back as asker.slot. */
+bool is_own_part(struct base_part id);
+/* Before the entry is replayed: where it is the first that is left of an own log, and what said how to make the log is damaged or lost,
+ * makes it. Fails BASE_FULL: no room for one more log. BASE_BAD: no such log can be. */
+MUST_USE
+enum base_rc own_log_replays(struct broker *broker, const struct plog_run *run, struct base_slice bytes,
+                             struct port_out *out);
 /* Under an epoch of its own: none spans a restart of its leader. Fails BASE_FULL: no room for one more log. */
 MUST_USE
-enum base_rc own_log_open(struct broker *broker, struct base_part id, const char *name, struct own_log *log_out);
+enum base_rc own_log_open(struct broker *broker, struct base_part id, struct own_log *log_out);
 /* From log->next on. Fail BASE_FULL: no room now, and nothing has changed. */
 MUST_USE
 enum base_rc own_log_read(struct broker *broker, const struct own_log *log, enum back_op_kind kind, uint32_t number,

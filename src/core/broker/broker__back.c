@@ -567,8 +567,7 @@ static bool reconcile(struct broker *broker, struct port_out *out)
         broker->is_reconciling = false;
         return true;
     }
-    bool is_ours = base_part_equal(id, metadata_part()) || is_coordinator_part(id);
-    if (!is_ours && metadata_partition_by_id(broker->image, id) == NULL) { back_log_delete(broker, id, out); }
+    if (!is_own_part(id) && metadata_partition_by_id(broker->image, id) == NULL) { back_log_delete(broker, id, out); }
     return true;
 }
 
@@ -666,7 +665,10 @@ static void on_restore(struct broker *broker, const struct port_message *message
     enum base_rc rc = plog_restore(broker->plog, state, 1, out);
     if (rc == BASE_OK) { return; }
     bool is_full = rc == BASE_FULL; /* another start may have the memory; this one must not go on without the log */
-    if (!is_full) { log_words(out, PORT_ERROR, "the state of a partition can't be restored: it is not served", ""); }
+    if (!is_full) {
+        broker->has_lost_entries = true;
+        log_words(out, PORT_ERROR, "the state of a partition can't be restored: it is not served", "");
+    }
     taken(broker, is_full ? PLOG_BUSY : PLOG_OK, out);
 }
 
@@ -675,7 +677,8 @@ static void on_replay(struct broker *broker, const struct port_message *message,
     struct plog_run run;
     get_run(message, &run);
     struct base_slice bytes = base_slice_of(message->lent, (size_t)message->lent_bytes);
-    enum base_rc rc = plog_replay(broker->plog, &run, bytes, 1, out);
+    enum base_rc rc = own_log_replays(broker, &run, bytes, out);
+    if (rc == BASE_OK) { rc = plog_replay(broker->plog, &run, bytes, 1, out); }
     if (rc == BASE_OK) { return; }
     bool is_full = rc == BASE_FULL;
     if (!is_full) { log_words(out, PORT_ERROR, "an entry of the journal can't be replayed", ""); }
@@ -685,10 +688,8 @@ static void on_replay(struct broker *broker, const struct port_message *message,
 /* Of one log, or (no id) of any: then each log looks for what it can't account for. */
 static void on_damage(struct broker *broker, struct base_part id, struct port_out *out)
 {
-    if (!base_uuid_is_none(id.topic)) {
-        plog_mark_suspect(broker->plog, id, out);
-        return;
-    }
+    plog_mark_suspect(broker->plog, id, out); /* of any: also of logs that nobody has heard of yet */
+    if (!base_uuid_is_none(id.topic)) { return; }
     uint32_t cursor = 0;
     struct plog_ref ref;
     while (plog_each(broker->plog, &cursor, &ref, &id)) { plog_mark_suspect(broker->plog, id, out); }

@@ -105,7 +105,7 @@ static void try_again(struct broker *broker, const char *words, struct port_out 
 
 static void open_log(struct broker *broker, uint32_t number, struct port_out *out)
 {
-    if (own_log_open(broker, coordinator_part(number), "__coordinator", &broker->coordinators[number].log) != BASE_OK) {
+    if (own_log_open(broker, coordinator_part(number), &broker->coordinators[number].log) != BASE_OK) {
         try_again(broker, ": no room for its log", out);
     }
 }

@@ -73,6 +73,7 @@ static void give_state(struct broker *broker, const struct journal_out *item, st
     if (plog_state_id(item->bytes, &id) != BASE_OK) {
         log_words(out, PORT_ERROR, "a partition's state in the checkpoint can't be read; every partition is suspect",
                   "");
+        broker->has_lost_entries = true;
         node_to_every_shard(broker, MSG_DAMAGE, out);
         journal_taken(broker->journal, out);
         return;
@@ -141,6 +142,7 @@ static void on_damage(struct broker *broker, const struct journal_out *item, str
     port_log_end(out, PORT_ERROR, "journal", &text);
     struct port_message message;
     message_begin(&message, 0, MSG_DAMAGE);
+    broker->has_lost_entries = true;
     if (item->has_id) {
         put_part(&message, 0, item->entry.id);
         message.to = (uint16_t)shard_of(broker, item->entry.id);

@@ -4,7 +4,6 @@
  */
 #include "broker__node.h"
 
-#define METADATA_NAME "__cluster_metadata"
 #define METADATA_DAMAGED                                                                                           \
     "the metadata log is damaged, and nothing else says which topics there are: 'weir log verify --data-dir DIR' " \
     "names the place; bring the data directory back from a copy"
@@ -164,7 +163,12 @@ void image_load(struct broker *broker, struct port_out *out)
     node_move_to(broker, BROKER_LOADING);
     broker->is_loading = true;
     journal_recovered(broker->journal, out);
-    if (own_log_open(broker, metadata_part(), METADATA_NAME, &broker->metadata_log) != BASE_OK) {
+    /* No log has an entry before this one's first: where entries were lost, it was there, and is not begun anew. */
+    if (broker->has_lost_entries && plog_find(broker->plog, metadata_part()).generation == 0) {
+        node_give_up(broker, METADATA_DAMAGED, "", out);
+        return;
+    }
+    if (own_log_open(broker, metadata_part(), &broker->metadata_log) != BASE_OK) {
         node_give_up(broker, "no memory for the metadata log", "", out);
         return;
     }

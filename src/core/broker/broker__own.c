@@ -1,5 +1,5 @@
 /* broker__own.c: the node's own logs, of the metadata and of the coordinators: opened, read from their start, appended to, their start
- * moved up to a snapshot.
+ * moved up to a snapshot. What they are called and how they are made is fixed, so the journal's word for it may get lost.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -16,8 +16,50 @@ static const struct plog_log_config own_config = {.segment_ms = UINT64_MAX,
                                                   .flush_ms = UINT64_MAX,
                                                   .is_metadata = true};
 
-enum base_rc own_log_open(struct broker *broker, struct base_part id, const char *name, struct own_log *log_out)
+static const char *name_of(struct base_part id)
 {
+    if (base_part_equal(id, metadata_part())) { return "__cluster_metadata"; }
+    return is_coordinator_part(id) ? "__coordinator" : NULL;
+}
+
+bool is_own_part(struct base_part id) { return name_of(id) != NULL; }
+
+static struct plog_log_config config_of_own(const struct broker *broker)
+{
+    struct plog_log_config config = own_config;
+    config.segment_bytes = broker->config.own_segment_bytes;
+    return config;
+}
+
+/* With segment, position and offset 0 nothing of the log came before it, whatever else the journal lost. */
+static bool is_first_entry(const struct plog_run *run, struct base_slice bytes)
+{
+    if (run->segment_base != 0 || run->position_bytes != 0 || run->offset_base != 0) { return false; }
+    return run->change == 0 || (run->change == PLOG_CHANGE_SEGMENT && bytes.size_bytes == 0);
+}
+
+enum base_rc own_log_replays(struct broker *broker, const struct plog_run *run, struct base_slice bytes,
+                             struct port_out *out)
+{
+    bool is_known = plog_find(broker->plog, run->id).generation != 0;
+    if (is_known || !is_own_part(run->id) || !is_first_entry(run, bytes)) { return BASE_OK; }
+    struct plog_log_config config = config_of_own(broker);
+    struct plog_ref ref;
+    enum base_rc rc = plog_open(broker->plog, run->id, base_slice_text(name_of(run->id)), &config, -1, &ref);
+    if (rc != BASE_OK) { return rc; }
+    struct base_text text;
+    port_log_begin(out, &text);
+    base_text_add(&text, name_of(run->id));
+    base_text_add(&text, "-");
+    base_text_add_i64(&text, run->id.index);
+    base_text_add(&text, ": the entry of the journal that says how it was made is damaged, and not needed");
+    port_log_end(out, PORT_ERROR, "broker", &text);
+    return BASE_OK;
+}
+
+enum base_rc own_log_open(struct broker *broker, struct base_part id, struct own_log *log_out)
+{
+    CHECK(is_own_part(id));
     struct own_log log = {.epoch = 1};
     struct plog_ref known = plog_find(broker->plog, id);
     struct plog_view view;
@@ -25,9 +67,8 @@ enum base_rc own_log_open(struct broker *broker, struct base_part id, const char
         plog_view(broker->plog, known, &view);
         log.epoch = view.leader_epoch + 1;
     }
-    struct plog_log_config config = own_config;
-    config.segment_bytes = broker->config.own_segment_bytes;
-    enum base_rc rc = plog_open(broker->plog, id, base_slice_text(name), &config, log.epoch, &log.ref);
+    struct plog_log_config config = config_of_own(broker);
+    enum base_rc rc = plog_open(broker->plog, id, base_slice_text(name_of(id)), &config, log.epoch, &log.ref);
     if (rc != BASE_OK) { return rc; }
     plog_view(broker->plog, log.ref, &view);
     log.next = view.offset_start;

@@ -126,7 +126,8 @@ size_t plog_arena_bytes(const struct plog_config *config); /* how much of the ar
 /* ---- logs ---------------------------------------------------------------------------------------------------------- */
 
 /* Makes log `id` known, or finds the one that recovery restored. The directory is `name`-INDEX (name: at most 249 bytes, copied),
- * made at the first record. Fails BASE_FULL. */
+ * made at the first record. While entries are replayed: for a log whose first is about to be, where the caller knows what its birth block
+ * would say (epoch -1). Fails BASE_FULL. */
 MUST_USE
 enum base_rc plog_open(struct plog *plog, struct base_part id, struct base_slice name,
                        const struct plog_log_config *config, int32_t leader_epoch, struct plog_ref *ref_out);
