@@ -239,6 +239,32 @@ def test_a_journal_changed_before_its_last_group_is_damage_or_does_not_matter():
             broker.stop()
 
 
+def test_what_made_the_logs_of_the_node_itself_may_be_bad():
+    """Of the metadata and of a coordinator: a byte of the name that their first entry has in the journal."""
+    with Broker(shards=2, name="birth") as broker:
+        fill(broker)
+        with Conn(broker.host, broker.port) as conn:
+            until(lambda: conn.commit_offsets("readers", "data", {1: 3}) == {1: NONE}, 10, "an offset is committed")
+        broker.kill()
+        path = journal(broker)[0]
+        with open(path, "rb") as file:
+            data = file.read()
+        for log in (b"__cluster_metadata", b"__coordinator"):
+            place = data.find(log)
+            check(place > 0, lambda log=log: f"the journal names {log}")
+            flip(path, place + len(log) // 2)
+        equal(len(verify(broker)), 2, "damages that verify names")
+        for _ in range(2):  # the second start meets them as the first did: no checkpoint came between
+            broker.start()
+            equal(errors(broker), [NONE] * PARTITIONS, "reads of the topic")
+            with Conn(broker.host, broker.port) as conn:
+                until(lambda: conn.fetch_offsets("readers", "data", [1])[1][1][2] == NONE, 10, "the coordinator has loaded")
+                equal(conn.fetch_offsets("readers", "data", [1])[1][1][0], 3, "what was committed")
+            broker.kill()
+        for log in ("__cluster_metadata-0", "__coordinator-"):
+            equal(broker.log().count(f" {log}"), 2, f"lines of the two starts that speak of {log}")
+
+
 def test_one_checkpoint_may_be_bad():
     for name in ("checkpoint-a.wj", "checkpoint-b.wj"):
         with Broker(name="checkpoint") as broker:
