@@ -125,7 +125,7 @@ bool app_resolve(const char *host, struct port_address *address_out)
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     struct addrinfo *found = NULL;
     if (getaddrinfo(host, NULL, &hints, &found) != 0 || found == NULL) { return false; }
-    *address_out = host_address_from_system(found->ai_addr);
+    *address_out = host_address_from_system(host_address_best(found)->ai_addr);
     freeaddrinfo(found);
     return true;
 }

@@ -39,3 +39,12 @@ struct port_address host_address_from_system(const struct sockaddr *from)
     }
     return address;
 }
+
+const struct addrinfo *host_address_best(const struct addrinfo *list)
+{
+    const struct addrinfo *best = list;
+    for (const struct addrinfo *at = list; at != NULL; at = at->ai_next) {
+        if (best->ai_family != AF_INET && at->ai_family == AF_INET) { best = at; }
+    }
+    return best;
+}

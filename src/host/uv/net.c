@@ -787,11 +787,7 @@ static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *
     struct resolution *resolution = request->data;
     struct op *op = resolution->op;
     enum port_rc rc = rc_of_resolver(status);
-    /* One address comes back. IPv4 first: it is what listens when nobody said otherwise, and "localhost" has both. */
-    const struct addrinfo *best = NULL;
-    for (const struct addrinfo *at = list; at != NULL; at = at->ai_next) {
-        if (best == NULL || (best->ai_family != AF_INET && at->ai_family == AF_INET)) { best = at; }
-    }
+    const struct addrinfo *best = host_address_best(list); /* one address comes back */
     if (rc == PORT_OK && best == NULL) { rc = PORT_UNREACHABLE; }
     if (rc == PORT_OK) {
         op->address = host_address_from_system(best->ai_addr);
