@@ -219,6 +219,7 @@ def test_metrics_count_what_clients_do():
             equal(error, 0, "fetch")
             fetched = len(parts[("orders", 0)][2])
             equal(conn.commit_offsets('say "g"', "orders", {0: 4, 1: 10}), {0: 0, 1: 0}, "commit")
+            equal(conn.commit_offsets(b"\xff\xc3\xa9", "orders", {0: 9}), {0: 0}, "commit of a group whose id is no UTF-8")
             after, text = metrics(port)
             rows = {name: after[name] - before.get(name, 0) for name in after}
             equal(rows["weir_produce_batches_total"], 20, "batches")
@@ -230,6 +231,7 @@ def test_metrics_count_what_clients_do():
             equal(after['weir_topic_partitions{topic="orders"}'], 4, "its partitions")
             equal(after['weir_topic_size_bytes{topic="orders"}'], rows["weir_produce_bytes_total"], "its bytes")
             equal(after['weir_group_lag_records{topic="orders",group="say \\"g\\""}'], 6, "the lag of the group")
+            equal(after['weir_group_lag_records{topic="orders",group="\\\\xFF\u00e9"}'], 1, "the lag of the group whose id is no UTF-8")
             check(after["weir_connections"] >= 1, "connections")
             check(rows["weir_journal_syncs_total"] >= 5, "syncs")
             check(0 < after["process_resident_memory_bytes"] < 1 << 34, "resident memory")

@@ -89,7 +89,7 @@ def batches(data):
 def string(text):
     if text is None:
         return struct.pack(">h", -1)
-    data = text.encode()
+    data = text if isinstance(text, bytes) else text.encode()
     return struct.pack(">h", len(data)) + data
 
 

@@ -38,6 +38,8 @@ void app_refuse(struct app_args *args);
 /* HOST:PORT of a broker to connect to; the host is borrowed. False: it is none. */
 MUST_USE
 bool app_read_endpoint(struct base_slice words, struct base_slice *host_out, uint16_t *port_out);
+/* How many bytes the rune at the front of some words has (json.c); 0: it is no UTF-8. */
+size_t app_rune_bytes(struct base_slice words);
 bool app_is_help(int argc, char **argv); /* --help or -h before "--" */
 
 /* "error: NAME: message" on stderr; name may be NULL. Returns APP_FAILED. */
@@ -97,7 +99,7 @@ bool app_region_clear(struct base_region region);                   /* as it was
 void app_random(void *at, size_t size_bytes); /* from the system; ends the process when it has none */
 /* Zero-filled memory that lives as long as the process; never freed, and always reachable. NULL: none. Main thread only. */
 void *app_keep(size_t size_bytes);
-/* A name or literal into the first address it has. */
+/* A name or literal into the address that a client of ours would connect to. */
 MUST_USE
 bool app_resolve(const char *host, struct port_address *address_out);
 /* A whole file; NULL: why is in errno. To be freed. */

@@ -22,8 +22,8 @@ void app_json_text(FILE *file, struct base_slice words)
     (void)fputc('"', file);
 }
 
-/* How many bytes the rune at the front has; 0: it is none (RFC 3629: shortest form, no surrogates, up to U+10FFFF). */
-static size_t rune_bytes(struct base_slice words)
+/* RFC 3629: shortest form, no surrogates, up to U+10FFFF. */
+size_t app_rune_bytes(struct base_slice words)
 {
     uint8_t first = words.at[0];
     size_t count = first < 0x80                      ? 1
@@ -45,7 +45,7 @@ static size_t rune_bytes(struct base_slice words)
 bool app_is_utf8(struct base_slice words)
 {
     while (words.size_bytes > 0) {
-        size_t count = rune_bytes(words);
+        size_t count = app_rune_bytes(words);
         if (count == 0) { return false; }
         words.at += count;
         words.size_bytes -= count;

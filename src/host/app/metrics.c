@@ -241,16 +241,22 @@ static int by_words(const void *a, const void *b)
     return order != 0 ? order : compare_words(left->group, left->group_bytes, right->group, right->group_bytes);
 }
 
-/* Names of topics need no escape, ids of groups may. */
+/* Names of topics need no escape, ids of groups may. A client may call its group by bytes that are no UTF-8, for which Prometheus would
+ * refuse the whole page: they are written \xFF, the backslash escaped as others are. */
 static void print_words(FILE *file, const char *words, uint32_t size_bytes)
 {
-    for (uint32_t i = 0; i < size_bytes; i++) {
-        if (words[i] == '\n') {
+    for (uint32_t i = 0; i < size_bytes;) {
+        size_t count = app_rune_bytes(base_slice_of(words + i, size_bytes - i));
+        if (count == 0) {
+            fprintf(file, "\\\\x%02X", (unsigned)(uint8_t)words[i]);
+            count = 1;
+        } else if (words[i] == '\n') {
             fprintf(file, "\\n");
         } else {
             if (words[i] == '"' || words[i] == '\\') { fputc('\\', file); }
-            fputc(words[i], file);
+            for (size_t at = 0; at < count; at++) { fputc(words[i + at], file); }
         }
+        i += (uint32_t)count;
     }
 }
 
