@@ -150,8 +150,8 @@ static void step(void *machine, const struct port_event *event, struct port_out 
     if (event->kind == PORT_EVENT_STOP) {
         if (parts->stop != NULL) {
             parts->stop(command);
-        } else {
-            app_finish(command, APP_DONE);
+        } else if (!command->is_finished) {
+            app_finish(command, app_error(NULL, "stopped by a signal before the broker had answered"));
         }
     }
     struct client_result result;
@@ -176,7 +176,7 @@ static void on_signal(int number)
 {
     (void)number;
     signal_count += 1;
-    if (signal_count > 1) { _exit(APP_DONE); }
+    if (signal_count > 1) { _exit(APP_FAILED); }
     if (signal_host != NULL) { host_stop(signal_host); }
 }
 

@@ -6,6 +6,7 @@
 
 #include "wire/kafka/kafka.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,6 +87,14 @@ static void print_plain(const struct client_result *result)
         (void)fwrite(value.at, 1, value.size_bytes, stdout);
     } /* the stream's error is asked for below */
     (void)fputc('\n', stdout);
+}
+
+/* Not by leaving the group, which would commit what was not printed. */
+static void output_failed(struct app_command *command, int error)
+{
+    bool is_reader_gone = error == EPIPE; /* it has what it wanted */
+    app_finish(command,
+               is_reader_gone ? APP_FAILED : app_error(NULL, "standard output can't be written: %s", strerror(error)));
 }
 
 /* Everything that was wanted was done. What was printed is flushed at the end of the step, before it is committed. */
@@ -219,7 +228,7 @@ static void on_result(struct app_command *command, const struct client_result *r
     }
     own->count += 1;
     if (ferror(stdout)) {
-        app_finish(command, APP_FAILED); /* whoever read our output has gone */
+        output_failed(command, errno);
     } else if (own->count == own->count_max) {
         finish(command, APP_DONE);
     }
@@ -244,7 +253,7 @@ static void after(struct app_command *command)
 {
     struct consume *own = command->own;
     struct client_topic_view view;
-    if (fflush(stdout) != 0) { app_finish(command, APP_FAILED); } /* whoever read our output has gone */
+    if (fflush(stdout) != 0) { output_failed(command, errno); }
     end_telling(own);
     if (own->is_assigned || command->is_finished || own->is_leaving) { return; }
     client_topic_view(command->client, base_slice_text(own->topic), &view);

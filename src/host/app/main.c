@@ -6,6 +6,8 @@
 
 #include "base/check.h"
 
+#include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,4 +28,19 @@ void base_panic_host(const char *file, int line, const char *what)
     _exit(APP_CHECK);
 }
 
-int main(int argc, char **argv) { return app_main(argc, argv, WEIR_VERSION); }
+/* A standard stream that the caller closed gets a descriptor that fails, as a closed one does: else the next file or socket of ours
+ * would have its number, and get what is printed. */
+static bool hold_standard_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) >= 0) { continue; }
+        if (open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd) { return false; }
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    if (!hold_standard_streams()) { return APP_FAILED; } /* nowhere to say so */
+    return app_main(argc, argv, WEIR_VERSION);
+}

@@ -55,6 +55,7 @@ struct produce {
     uint32_t chunk_first;
     uint32_t chunk_count;
     bool is_at_end; /* of the input */
+    bool is_told_to_stop;
     bool is_stopped;
     bool is_summed;
     uint64_t lines;
@@ -144,6 +145,10 @@ static void on_message(struct app_command *command, const struct port_message *m
     struct produce *own = command->own;
     switch ((enum message)message->kind) {
     case MESSAGE_LINES: {
+        if (own->is_told_to_stop) { /* an input without end must not keep us */
+            free(message->lent);
+            return;
+        }
         CHECK(own->chunk_count < CHUNKS_MAX); /* the semaphore counts them */
         struct chunk *chunk = &own->chunks[(own->chunk_first + own->chunk_count) % CHUNKS_MAX];
         *chunk = (struct chunk){.at = message->lent, .size_bytes = (size_t)message->lent_bytes};
@@ -267,6 +272,7 @@ static void stop(struct app_command *command)
 {
     struct produce *own = command->own;
     own->is_at_end = true;
+    own->is_told_to_stop = true;
 }
 
 static void begin(struct app_command *command)

@@ -332,8 +332,9 @@ static void print_ready(const struct serve *serve, uint16_t port_first)
     }
     base_text_add(&line, " shards=");
     base_text_add_i64(&line, serve->shards);
-    printf("%s\n", words);
-    (void)fflush(stdout); /* whoever waits for it has gone if this fails */
+    words[line.used_bytes] = '\n';
+    ssize_t written = write(STDOUT_FILENO, words, line.used_bytes + 1);
+    (void)written; /* whoever waits for it has gone if this fails */
 }
 
 static void on_ready(void *context, uint32_t shard)

@@ -6,8 +6,10 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import tempfile
+import threading
 import unittest
 
 WEIR = os.path.join(os.environ["WEIR_BUILD"], "weir")
@@ -78,6 +80,47 @@ class Usage(unittest.TestCase):
         done = weir("topic", "list", "--bootstrap", "127.0.0.1:1")
         self.assertEqual(done.returncode, 1)
         self.assertEqual(done.stderr, b"error: BROKER_NOT_AVAILABLE: 127.0.0.1:1 can't be reached: connection refused\n")
+
+
+class Signals(unittest.TestCase):
+    """Against a broker that takes connections and never answers."""
+
+    def setUp(self):
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(self.listener.close)
+
+    def start(self, *arguments):
+        process = subprocess.Popen([WEIR, *arguments, "--bootstrap", f"127.0.0.1:{self.listener.getsockname()[1]}"], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(process.kill)
+        self.listener.settimeout(20)
+        peer, _ = self.listener.accept()  # from here on it listens to signals
+        self.addCleanup(peer.close)
+        return process
+
+    def test_a_question_that_was_not_answered_is_no_success(self):
+        for arguments in (["topic", "create", "t"], ["topic", "delete", "t"], ["group", "delete", "g"]):
+            process = self.start(*arguments)
+            process.send_signal(signal.SIGTERM)
+            out, err = process.communicate(timeout=20)
+            self.assertEqual((process.returncode, out, err), (1, b"", b"error: stopped by a signal before the broker had answered\n"))
+
+    def test_a_second_signal_is_no_success(self):
+        process = self.start("produce", "t")
+        process.stdin.write(b"one\n")
+        process.stdin.flush()
+        process.send_signal(signal.SIGSTOP)  # both are there before it looks
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGCONT)
+        process.communicate(timeout=20)
+        self.assertEqual(process.returncode, 1)
+
+
+def closed(streams, *arguments):
+    """Runs weir with some of its standard streams closed by whoever starts it."""
+    words = 'exec "$0" "$@" ' + " ".join({0: "<&-", 1: ">&-", 2: "2>&-"}[stream] for stream in streams)
+    return subprocess.run(["sh", "-c", words, WEIR, *arguments], stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
 
 
 class Serve(unittest.TestCase):
@@ -163,6 +206,17 @@ class Serve(unittest.TestCase):
             self.assertEqual(broker.stop()[2], "")
 
 
+    def test_a_log_that_nobody_wants_goes_nowhere(self):
+        for streams in ("2>&-", "<&- 2>&-"):
+            words = f'exec "$0" "$@" {streams}'
+            process = subprocess.Popen(["sh", "-c", words, WEIR, "serve", "--data-dir", self.data, *LOCAL], stdout=subprocess.PIPE)
+            self.addCleanup(process.kill)
+            self.assertTrue(process.stdout.readline().startswith(b"ready "))
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual((process.communicate(timeout=60)[0], process.returncode), (b"", 0))
+            self.assertEqual(os.path.getsize(os.path.join(self.data, ".lock")), 0)
+
+
 class Commands(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -217,6 +271,54 @@ class Commands(unittest.TestCase):
         done = self.broker.run("consume", "lines", "--from", "99999999", "--exit")
         self.assertEqual(done.returncode, 1)
         self.assertIn(b"error: OFFSET_OUT_OF_RANGE: ", done.stderr)
+
+    def test_an_input_without_end_ends_with_a_signal(self):
+        self.good("topic", "create", "endless")
+        process = subprocess.Popen([WEIR, "produce", "endless", "--bootstrap", self.broker.bootstrap], stdin=subprocess.PIPE,
+                                   stderr=subprocess.PIPE)
+        self.addCleanup(process.kill)
+
+        def write():
+            try:
+                while True:
+                    process.stdin.write(b"line\n" * 10000)
+            except OSError:
+                pass  # it has ended
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        self.good("consume", "endless", "-n", "1")
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(20), 0)
+        writer.join()
+        with process.stderr, process.stdin:
+            self.assertRegex(process.stderr.read(), rb"^[1-9]\d* records produced, 0 failed, ")
+            try:
+                process.stdin.close()
+            except OSError:
+                pass  # what it did not read
+
+    def test_output_that_can_not_be_written_is_said_and_exits_1(self):
+        self.good("produce", "unwritten", stdin=b"line\n" * 10000)
+        with open("/dev/full", "wb") as full:
+            for arguments in (["consume", "unwritten", "--exit"], ["topic", "list"]):
+                done = subprocess.run([WEIR, *arguments, "--bootstrap", self.broker.bootstrap], stdout=full, stderr=subprocess.PIPE, timeout=60)
+                self.assertEqual(done.returncode, 1)
+                self.assertRegex(done.stderr, rb"^error: standard output can't be written.*\n$")
+
+    def test_closed_standard_streams_are_no_files_of_ours(self):
+        self.good("produce", "streams", stdin=b"line\n" * 10000)
+        at = ("--bootstrap", self.broker.bootstrap)
+        for streams in ((1,), (0, 1), (0, 1, 2)):
+            for arguments in (("consume", "streams", "--exit"), ("topic", "list")):
+                done = closed(streams, *arguments, *at)
+                self.assertEqual(done.returncode, 1, done)
+                if 2 not in streams:
+                    self.assertIn(b"error: standard output can't be written", done.stderr)
+        done = closed((0,), "produce", "streams", *at)
+        self.assertEqual(done.returncode, 1, done)
+        self.assertIn(b"error: standard input: Bad file descriptor\n", done.stderr)
+        self.assertEqual(closed((0,), "topic", "list", *at).returncode, 0)
 
     def test_every_compression_and_acks_is_understood(self):
         for compression in ("none", "gzip", "snappy", "lz4", "zstd"):
