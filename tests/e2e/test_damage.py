@@ -12,11 +12,12 @@ import os
 import random
 import shutil
 import struct
+import subprocess
 import sys
 
 import harness
 import wire
-from harness import SEED, Broker, check, equal, until, weir
+from harness import SEED, Broker, Skip, check, equal, until, weir
 from wire import Conn, batch, crc32c
 
 NONE, STORAGE_ERROR = 0, 56
@@ -319,6 +320,26 @@ def test_verify_finds_nothing_where_nothing_is_damaged():
     equal(weir("log", "verify")[0], 2, "no directory named")
     equal(weir("log", "guess")[0], 2, "an unknown thing to do")
     equal(weir("log", "verify", "--data-dir", "/nowhere/at/all")[0], 1, "a directory that is not there")
+
+
+def test_verify_reads_a_directory_that_can_not_be_written_to():
+    if os.geteuid() != 0:
+        raise Skip("mounting a directory a second time needs root")
+    with Broker(name="view") as broker:
+        fill(broker, records=3)
+        view = os.path.join(broker.directory, "view")
+        os.mkdir(view)
+        if subprocess.run(["mount", "--bind", broker.data, view], capture_output=True, check=False).returncode != 0:
+            raise Skip("nothing can be mounted here")
+        try:
+            subprocess.run(["mount", "-o", "remount,ro,bind", view], check=True)
+            code, _, err = weir("log", "verify", "--data-dir", view)
+            check(code == 1 and str(broker.pid) in err, lambda: f"a directory in use: exit {code}, {err}")
+            broker.stop()
+            code, out, err = weir("log", "verify", "--data-dir", view)
+            check(code == 0 and "0 damages" in out, lambda: f"exit {code}, {out}{err}")
+        finally:
+            subprocess.run(["umount", "-l", view], check=True)
 
 
 def test_verify_names_a_flipped_bit_of_a_segment_and_the_rest_is_served():

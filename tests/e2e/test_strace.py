@@ -251,6 +251,28 @@ def test_answers_wait_for_their_sync_two_shards():
     answers_wait(2)
 
 
+def test_a_new_data_directory_is_there_after_a_power_cut():
+    """Each directory that a first start makes is synced in the one above it."""
+    traced = Traced(1, 4096, "mkdir,fsync")
+    traced.broker.wrapper.remove("-xx")
+    traced.broker.data = os.path.join(traced.broker.directory, "a", "b")
+    with traced:
+        traced.broker.stop()
+        made = []
+        unsynced = []
+        with open(traced.path, encoding="ascii", errors="replace") as file:
+            for line in file:
+                match = re.search(r'mkdir\("([^"]+)", 0755\) += 0', line)
+                if match:
+                    made.append(match[1])
+                    unsynced.append(os.path.dirname(match[1]))
+                match = re.search(r"fsync\(\d+<([^>]+)>\) += 0", line)
+                if match and match[1] in unsynced:
+                    unsynced.remove(match[1])
+        equal(made, [os.path.dirname(traced.broker.data), traced.broker.data], "the directories that were made")
+        equal(unsynced, [], "directories that were not synced after one was made in them")
+
+
 def test_answers_share_syncs():
     producers, partitions = 64, 100
     each = 200 if IS_LONG else 40

@@ -85,8 +85,9 @@ struct app_data_dir {
 int app_data_dir_open(const char *path, int32_t node_id, uint32_t coordinator_groups, const char *cluster_id,
                       struct app_data_dir *dir_out);
 
-/* Its lock alone, for as long as this process lives. */
-int app_data_dir_lock(const char *path, int *fd_out);
+/* Its lock alone, for as long as this process lives. is_read_only_good: the directory will only be read, and may be one that can't be
+ * written to. */
+int app_data_dir_lock(const char *path, bool is_read_only_good, int *fd_out);
 
 /* ---- memory and limits (limits.c) ---- */
 

@@ -27,6 +27,26 @@ static bool join(char path_out[PATH_BYTES], const char *dir, const char *name)
     return length > 0 && length < PATH_BYTES;
 }
 
+static bool sync_dir(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) { return false; }
+    bool is_good = fsync(fd) == 0;
+    return close(fd) == 0 && is_good;
+}
+
+/* What was made is there after a power cut when the directory above it was synced. One that we may write to but not read can't be. */
+static bool sync_parent(const char *path)
+{
+    char parent[PATH_BYTES];
+    const char *slash = strrchr(path, '/');
+    size_t length = slash == NULL ? 0 : (size_t)(slash - path);
+    memcpy(parent, path, length);
+    parent[length] = '\0';
+    if (length == 0) { memcpy(parent, slash == NULL ? "." : "/", 2); }
+    return sync_dir(parent) || errno == EACCES;
+}
+
 /* The directory with those above it. */
 static bool make_dirs(const char *path)
 {
@@ -40,7 +60,9 @@ static bool make_dirs(const char *path)
         if (path[i] != '/' && path[i] != '\0') { continue; }
         memcpy(part, path, i);
         part[i] = '\0';
-        if (mkdir(part, 0755) != 0 && errno != EEXIST) {
+        if (mkdir(part, 0755) == 0) {
+            if (!sync_parent(part)) { return false; }
+        } else if (errno != EEXIST) {
             struct stat info;
             if (stat(part, &info) != 0) { return false; } /* a read-only file system says so before it looks */
         }
@@ -54,17 +76,23 @@ static bool make_dirs(const char *path)
     return true;
 }
 
-/* Kafka locks the same file in the same way, so that neither starts in the other's directory. */
-int app_data_dir_lock(const char *path, int *fd_out)
+/* Kafka locks the same file in the same way, so that neither starts in the other's directory. Where the file may only be read, a lock
+ * for reading tells as well whether a broker has the directory. */
+int app_data_dir_lock(const char *path, bool is_read_only_good, int *fd_out)
 {
     char name[PATH_BYTES];
     if (!join(name, path, LOCK_NAME)) { return app_error(NULL, "data directory '%s': the path is too long", path); }
+    short type = F_WRLCK;
     int fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (fd < 0 && is_read_only_good && (errno == EROFS || errno == EACCES)) {
+        type = F_RDLCK;
+        fd = open(name, O_RDONLY | O_CLOEXEC);
+    }
     if (fd < 0) { return app_error(NULL, "data directory '%s': can't open its lock file: %s", path, strerror(errno)); }
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    struct flock lock = {.l_type = type, .l_whence = SEEK_SET};
     if (fcntl(fd, F_SETLK, &lock) != 0) {
         int error = errno;
-        struct flock holder = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+        struct flock holder = {.l_type = type, .l_whence = SEEK_SET};
         bool is_held = error == EACCES || error == EAGAIN;
         int got = is_held ? fcntl(fd, F_GETLK, &holder) : -1;
         (void)close(fd); /* we hold no lock on it */
@@ -126,14 +154,6 @@ static bool write_whole(int fd, const char *words, size_t size_bytes)
         size_bytes -= (size_t)written;
     }
     return true;
-}
-
-static bool sync_dir(const char *path)
-{
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) { return false; }
-    bool is_good = fsync(fd) == 0;
-    return close(fd) == 0 && is_good;
 }
 
 /* Whole or not at all, also when the power goes. */
@@ -249,7 +269,7 @@ int app_data_dir_open(const char *path, int32_t node_id, uint32_t coordinator_gr
 {
     *dir_out = (struct app_data_dir){.lock_fd = -1, .node_id = node_id, .coordinator_groups = coordinator_groups};
     if (!make_dirs(path)) { return app_error(NULL, "data directory '%s': can't be made: %s", path, strerror(errno)); }
-    int code = app_data_dir_lock(path, &dir_out->lock_fd);
+    int code = app_data_dir_lock(path, false, &dir_out->lock_fd);
     if (code != APP_DONE) { return code; }
     char name[PATH_BYTES];
     if (!join(name, path, META_NAME)) { return app_error(NULL, "data directory '%s': the path is too long", path); }

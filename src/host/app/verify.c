@@ -145,7 +145,7 @@ int app_log(struct app_args *args)
     if (args->is_bad) { return APP_USAGE; }
     if (verify.dir == NULL || verify.dir[0] == '\0') { return app_usage("log", "--data-dir DIR is missing"); }
     int lock_fd = -1;
-    int code = app_data_dir_lock(verify.dir, &lock_fd); /* for as long as this process lives */
+    int code = app_data_dir_lock(verify.dir, true, &lock_fd); /* for as long as this process lives */
     if (code != APP_DONE) { return code; }
     code = run(&verify);
     free_all(&verify);
