@@ -201,6 +201,32 @@ def test_a_port_that_is_taken():
             broker.__exit__(None, None, None)
 
 
+def test_pages_take_no_descriptors_from_the_broker():
+    few = ["sh", "-c", 'ulimit -n 180; "$@"; exit $?', "sh"]
+    broker, port = broker_with_http(1, wrapper=few)
+    with broker:
+        with Conn(broker.host, broker.port) as conn:
+            for i in range(8):
+                equal(conn.create_topic(f"t{i}", 16)[0], 0, "create")
+            idle = []
+            for _ in range(64):
+                idle.append(socket.create_connection(("127.0.0.1", port)))
+                idle[-1].sendall(b"GET /metrics")
+            for _ in range(100):
+                idle.append(socket.create_connection((broker.host, broker.port)))
+
+            def descriptors():
+                return len(os.listdir(f"/proc/{broker.pid}/fd"))
+
+            until(lambda: descriptors() >= 64 + 18, 20, lambda: f"the pages and the broker have all connections that they may: {descriptors()}")
+            for i in range(8):
+                for part in range(16):
+                    equal(conn.produce(f"t{i}", {part: batch([b"x"])})[(f"t{i}", part)][0], 0, f"produce to t{i}-{part}")
+            check(descriptors() < 160, lambda: f"{descriptors()} descriptors of 180 are open")
+            for one in idle:
+                one.close()
+
+
 # ---- /metrics ----
 
 

@@ -88,6 +88,7 @@ void metrics_print(FILE *file, const struct observe *observe, const struct obser
 
 /* ---- over HTTP (http.c) ---- */
 
+#define HTTP_CONNECTIONS_MAX 64
 struct http;
 /* Serves GET /metrics, /health, /health/live. An exit code, and words printed when it is not APP_DONE. *http_out NULL: off. */
 int http_start(struct observe *observe, const struct settings *settings, const struct app_log *log,

@@ -18,7 +18,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CONNECTIONS_MAX   64
 #define CONNECTION_BYTES  ((size_t)8 << 10) /* of a request with its headers */
 #define CONNECTION_IDLE_S 15
 
@@ -158,7 +157,7 @@ static int open_listener(struct port_address address)
     if (fd < 0) { return -1; }
     int on = 1;
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 || bind(fd, &at.any, at_bytes) != 0 ||
-        listen(fd, CONNECTIONS_MAX) != 0) {
+        listen(fd, HTTP_CONNECTIONS_MAX) != 0) {
         int why = errno;
         (void)close(fd); /* it was never used */
         errno = why;
@@ -184,7 +183,7 @@ static struct MHD_Daemon *start_daemon(struct http *http)
     struct MHD_Daemon *daemon =
         MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC, 0, NULL, NULL, on_request, http,
                          MHD_OPTION_LISTEN_SOCKET, http->listener, MHD_OPTION_CONNECTION_LIMIT,
-                         (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES,
+                         (unsigned)HTTP_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES,
                          MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)CONNECTION_IDLE_S, MHD_OPTION_END);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL); /* worked a moment ago */
     return daemon;

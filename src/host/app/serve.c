@@ -214,6 +214,7 @@ static int share_out(struct serve *serve)
     serve->shards = settings->shards != 0 ? settings->shards : (cores < BROKER_SHARDS_MAX ? cores : BROKER_SHARDS_MAX);
     uint64_t fds = app_raise_descriptors();
     uint64_t reserved = FDS_RESERVED + (uint64_t)FDS_OF_SHARD * serve->shards;
+    if (settings->http_listener.size_bytes > 0) { reserved += HTTP_CONNECTIONS_MAX; }
     if (fds < reserved + (uint64_t)serve->shards * 32) {
         return app_error(NULL, "%llu descriptors are too few for %u shards (ulimit -n)", (unsigned long long)fds,
                          (unsigned)serve->shards);
