@@ -1,7 +1,8 @@
 /* data_dir.c: the data directory: its lock and its meta.properties.
  *
  * meta.properties is Kafka's: version=1, cluster.id, node.id, directory.id. It is made once, in an empty directory only: a
- * directory that lost it is damaged, and must not become a new cluster by accident.
+ * directory that lost it is damaged, and must not become a new cluster by accident. No more must one that has logs and no journal,
+ * for it has lost it, or is Kafka's own: a first start makes a checkpoint before the first log.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -20,6 +21,7 @@
 #define META_TEMP   "meta.properties.tmp"
 #define GROUPS_NAME "weir.coordinator.groups"
 #define LOCK_NAME   ".lock"
+#define JOURNAL     "weir-journal"
 
 static bool join(char path_out[PATH_BYTES], const char *dir, const char *name)
 {
@@ -130,6 +132,40 @@ static int look_empty(const char *path, bool *is_empty_out)
     (void)closedir(dir); /* only read */
     if (error != 0) { return app_error(NULL, "data directory '%s': can't be read: %s", path, strerror(error)); }
     return APP_DONE;
+}
+
+static bool is_missing(const char *path, const char *name)
+{
+    char full[PATH_BYTES];
+    struct stat info;
+    return join(full, path, name) && stat(full, &info) != 0 && errno == ENOENT;
+}
+
+static bool is_log(int dir_fd, const char *name)
+{
+    struct stat info;
+    if (name[0] == '.' || strcmp(name, JOURNAL) == 0 || strcmp(name, "lost+found") == 0) { return false; }
+    return fstatat(dir_fd, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(info.st_mode);
+}
+
+/* Logs without a journal would be cut where it names nothing: everywhere. */
+static int look_for_journal(const char *path)
+{
+    if (!is_missing(path, JOURNAL "/checkpoint-a.wj") || !is_missing(path, JOURNAL "/checkpoint-b.wj")) {
+        return APP_DONE;
+    }
+    DIR *dir = opendir(path);
+    if (dir == NULL) { return app_error(NULL, "data directory '%s': can't be read: %s", path, strerror(errno)); }
+    int code = APP_DONE;
+    for (struct dirent *entry = readdir(dir); entry != NULL && code == APP_DONE; entry = readdir(dir)) {
+        if (!is_log(dirfd(dir), entry->d_name)) { continue; }
+        code = app_error(NULL,
+                         "data directory '%s' has '%s', but no checkpoint in " JOURNAL
+                         ": it has lost its journal, or is another broker's; nothing was changed",
+                         path, entry->d_name);
+    }
+    (void)closedir(dir); /* only read */
+    return code;
 }
 
 /* Ids that a command line could take for an option (a leading '-') are drawn again, as Kafka does. */
@@ -284,7 +320,8 @@ int app_data_dir_open(const char *path, int32_t node_id, uint32_t coordinator_gr
         return app_error(NULL, "data directory '%s' is of cluster %s, but weir.cluster.id says %s", path,
                          dir_out->cluster_id, cluster_id);
     }
-    if (dir_out->is_complete) { return APP_DONE; }
+    code = look_for_journal(path);
+    if (code != APP_DONE || dir_out->is_complete) { return code; }
     if (dir_out->directory_id[0] == '\0') { random_id(dir_out->directory_id); }
     if (write_meta(path, dir_out)) { return APP_DONE; }
     return app_error(NULL, "'%s': can't be written: %s", name, strerror(errno));

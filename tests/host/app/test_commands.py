@@ -5,6 +5,7 @@ import base64
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -177,6 +178,58 @@ class Serve(unittest.TestCase):
         done = weir("serve", "--data-dir", self.data, *LOCAL, "--set", "weir.cluster.id=AAAAAAAAAAAAAAAAAAAAAA")
         self.assertEqual(done.returncode, 1)
         self.assertIn(b"is empty, but weir.cluster.id", done.stderr)
+
+    def files(self):
+        """{path: content} of all but the lock."""
+        found = {}
+        for folder, _, names in os.walk(self.data):
+            for name in names:
+                with open(os.path.join(folder, name), "rb") as file:
+                    found[os.path.join(folder, name)] = file.read()
+        found.pop(os.path.join(self.data, ".lock"), None)
+        return found
+
+    def refuses_and_leaves_alone(self, name):
+        before = self.files()
+        done = weir("serve", "--data-dir", self.data, *LOCAL)
+        self.assertEqual(done.returncode, 1, done)
+        self.assertIn(f"has '{name}', but no checkpoint in weir-journal".encode(), done.stderr)
+        self.assertEqual(self.files(), before)
+
+    def test_a_directory_that_lost_its_journal_is_not_begun_anew(self):
+        with Broker(self.data) as broker:
+            self.assertEqual(broker.stop()[0], 0)
+        journal = os.path.join(self.data, "weir-journal")
+        for name in os.listdir(journal):
+            os.unlink(os.path.join(journal, name))
+        self.refuses_and_leaves_alone("__cluster_metadata-0")
+        os.rmdir(journal)
+        self.refuses_and_leaves_alone("__cluster_metadata-0")
+
+    def test_a_directory_of_kafka_is_left_alone(self):
+        os.makedirs(os.path.join(self.data, "orders-0"))
+        with open(os.path.join(self.data, "orders-0", "00000000000000000000.log"), "wb") as file:
+            file.write(b"x")
+        with open(os.path.join(self.data, "meta.properties"), "w", encoding="ascii") as file:
+            file.write("version=1\ncluster.id=SO4CfNvwRo-lUG7tj6f5Vg\nnode.id=1\ndirectory.id=wFBl5Y3lSAe5pAJpOJ7vWQ\n")
+        self.refuses_and_leaves_alone("orders-0")
+
+    def test_a_first_start_that_did_not_come_far_goes_on(self):
+        with Broker(self.data) as broker:
+            cluster = broker.cluster
+            self.assertEqual(broker.stop()[0], 0)
+        shutil.rmtree(os.path.join(self.data, "__cluster_metadata-0"))
+        for name in ("weir-journal/0000000000.wj", "weir-journal"):
+            journal = os.path.join(self.data, "weir-journal")
+            shutil.rmtree(journal)
+            if name != "weir-journal":
+                os.mkdir(journal)
+                with open(os.path.join(self.data, name), "wb"):
+                    pass
+            with Broker(self.data) as broker:
+                self.assertEqual(broker.cluster, cluster)
+                self.assertEqual(broker.stop()[0], 0)
+            shutil.rmtree(os.path.join(self.data, "__cluster_metadata-0"))
 
     def test_a_path_that_is_no_directory_is_named(self):
         path = os.path.join(self.temp.name, "file")
