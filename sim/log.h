@@ -11,8 +11,8 @@
 
 #include "run.h"
 
-/* Fills in what run_seed does; `result` is cleared and has its seed. A failed CHECK leaves by the caller's way out: then
- * log_abandon frees what is left. */
+/* Fills in what run_seed does; `result` is cleared and has its seed. A failed CHECK leaves by the caller's way out,
+ * which asks log_panic to tell of it, and frees what is left by log_end. */
 struct log_run;
 struct log_run *log_begin(const struct run_config *config, struct run_result *result);
 void log_go(struct log_run *run);

@@ -6,6 +6,7 @@
  *   load      topics are made, producers, consumers, an admin and rude clients at work; faults by the swarm, crashes by schedule
  *   drain     world_calm: faults stop, nothing new is begun, everything outstanding must end (I21)
  *   probe     what is asked now must succeed (I21)
+ *   knock     readers wait: records come by pairs and long after each other, at last a deletion; each wakes who waits for it (I21)
  *   restart   connections go, everything must be back (I25); a clean stop or a power cut, and a start
  *   verify    a reader reads all there is, asks for topics and offsets
  *   idle      its fetches are parked: nothing may happen (I21)

@@ -13,7 +13,7 @@
 
 struct base_pool {
     uint8_t *slots;
-    uint32_t *links; /* the free list, index + 1; a taken slot has BASE_POOL_TAKEN */
+    uint32_t *links; /* the free list, index + 1; that of a taken slot says so */
     uint32_t slot_bytes;
     uint32_t slots_max;
     uint32_t fresh;     /* slots from here on were never taken */

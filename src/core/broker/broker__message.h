@@ -55,7 +55,7 @@ enum message_kind {
     MSG_LEVELS, /* of log lines, a byte each; -> MSG_LEVELS_TAKEN */
     MSG_LEVELS_TAKEN,
     /* back asks the journal on shard 0 */
-    MSG_JOURNAL,     /* struct plog_run in words (message__put_run), lent: its pieces -> MSG_JOURNALLED */
+    MSG_JOURNAL,     /* struct plog_run in words (put_run), lent: its pieces -> MSG_JOURNALLED */
     MSG_JOURNALLED,  /* 0 run token, 1 port_rc */
     MSG_HOLD,        /* to every shard, 0: enum hold, 1: the journal is full; no answer */
     MSG_DISK_FAILED, /* to every shard; no answer */

@@ -6,7 +6,7 @@
 
 #include "metadata/metadata.h"
 
-/* Where the numbers go. Texts are read by name, in apply_text. */
+/* Where the numbers go. Texts are read by name, in apply_texts. */
 static const struct {
     const char *name;
     size_t at_bytes;

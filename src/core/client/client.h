@@ -1,6 +1,6 @@
 /* client.h: a Kafka client as a machine: producer, consumer by assignment or as a member of a group, and any other call.
  *
- * Room    core/client. Uses base, port, record, codec, wire/kafka, peer.
+ * Room    core/client. Uses base, port, record, codec, wire/kafka, peer, metadata.
  * Owns    the region handed over at create, whole: tables at its front, buffers (pages) in the rest. Everything passed in is
  *         copied; slices in a result are borrowed until the next client_poll, client_step or client_turn.
  * Time    absolute monotonic nanoseconds, out of the event.

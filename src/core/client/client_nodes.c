@@ -289,7 +289,7 @@ enum base_rc client__send(struct client *client, struct node *node, enum ask_kin
     enum base_rc rc = kafka_request_encode(message, request, version, 0, name, &writer);
     CHECK(rc == BASE_OK); /* it was sized */
     uint32_t index = base_pool_take(&client->asks);
-    CHECK(index != BASE_POOL_NONE); /* can_send has looked */
+    CHECK(index != BASE_POOL_NONE); /* client__can_send has looked */
     struct ask *ask = base_pool_at(&client->asks, index);
     ask->kind = kind;
     ask->node = client__node_index(client, node);

@@ -14,10 +14,13 @@
  *   plog__cut.c       truncations: what is found out before anything changes
  *   plog__cutoff.c    ... and what changes, live and at replay
  *   plog__read.c      reads, times, leases
- *   plog__recover.c   restore, replay, the scan of what no journal names
+ *   plog__recover.c   restore, replay
+ *   plog__mend.c      a file that is too short for what is replayed behind its end
+ *   plog__scan.c      what no journal names
  *   plog__state.c     state blocks
  *   plog__checkpoint.c captures
  *   plog__reap.c      deleting segments and logs
+ *   plog__sound.c     what must hold between any two calls
  *
  * A task is whoever may wait for a file: it pins at most one, and is on at most one list. Its owner is a level-triggered
  * machine: "advance" looks at the facts, asks for the next effect, and is called again when that has completed.
@@ -436,7 +439,7 @@ struct plog__log {
 /* ---- reads ---- */
 
 enum plog__read_kind { PLOG__READ_RANGE = 0, PLOG__READ_BYTES, PLOG__READ_TIME };
-/*   LOCATE -> INDEX -> SCAN -> (BYTES | TIME_BATCH) -> ANSWERED -> freed, or LEASED -plog_release-> freed */
+/*   LOCATE -> INDEX -> SCAN -> FETCH -> ANSWERED -> freed, or LEASED -plog_release-> freed */
 enum plog__read_state {
     PLOG__READ_LOCATE = 0,
     PLOG__READ_INDEX,

@@ -2,8 +2,8 @@
  *
  * A producer is moved when a round begins, so that the batches of one round are judged in order; its state from before the
  * round is kept beside until the round is written, and put back when it is not.
- * A producer that nobody knows is taken at its word, whatever its sequence: its records may have been deleted, or its state
- * may have made room for others.
+ * A producer that nobody knows is taken at its word, whatever its sequence: its state may
+ * have expired, or made room for others.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -124,7 +124,7 @@ enum port_effect_kind {
     PORT_MAKE_DIR,   /* disk, path; PORT_EXISTS if it is there */
     PORT_REMOVE_DIR, /* disk, path; must be empty */
     PORT_SYNC_DIR,   /* disk, path ("" : the disk's directory itself) */
-    PORT_LIST, /* disk, path, buffer, size_bytes -> entries, sorted bytewise: see struct port_entry; count: bytes used.
+    PORT_LIST, /* disk, path, buffer, size_bytes -> entries, sorted bytewise: see PORT_ENTRY_HEAD_BYTES; count: bytes used.
                         position_bytes: how many entries to skip; done.is_more: the buffer was too small for the rest */
     PORT_SPACE, /* disk -> count: bytes that may still be written there; total_bytes: how large it is, at least count. What
                         others write to the same file system changes both at any time */

@@ -48,7 +48,7 @@ struct group_row {
     int32_t leader;               /* -1: none */
     int16_t error;                /* why something of it is not known */
     int64_t committed;            /* -1: nothing */
-    int64_t bounds[GROUP_BOUNDS]; /* -1: not known; BOUND_TIME: no such record */
+    int64_t bounds[GROUP_BOUNDS]; /* -1: not known; GROUP_BOUND_TIME: no such record */
     int64_t target;               /* reset: the new one */
     const struct group_member *member;
 };
