@@ -73,7 +73,13 @@ struct model_list {
     uint32_t order[ITEMS_MAX]; /* item -> topic << 8 | partition */
 };
 
-static const char *const names[TOPICS] = {"t", "u", "vv", "t.u", "a topic with a longer name than others have", "w"};
+static const char *const names[TOPICS] = {
+    "t",
+    "u",
+    "vv",
+    "t.u",
+    "a topic with a longer name than others have, so long that what is left by chance does not hold it, nor does 64",
+    "w"};
 static _Alignas(4096) uint8_t pages_memory[PAGES_BYTES];
 static _Alignas(16) uint8_t arena_memory[(size_t)64 << 10];
 static _Alignas(16) uint8_t image_memory[(size_t)512 << 10];

@@ -249,12 +249,16 @@ static size_t list_bytes(const struct table *table, struct table_need need)
            need.name_bytes + 64;
 }
 
-/* How many bytes the names that learn_names may learn can take. */
-static uint32_t nameless_bytes(const struct table *table)
+/* How many bytes the names that learn_names may learn can take: of what is followed, and of what is new, which this shard may know by now. */
+static uint32_t nameless_bytes(const struct table *table, const struct fetchsession_ask *ask)
 {
     uint32_t bytes = 0;
     for (uint32_t i = 0; table->uses_ids && i < table->topics_used; i++) {
         if (table->topics[i].parts > 0 && table->topics[i].name_bytes == 0) { bytes += METADATA_TOPIC_NAME_MAX; }
+    }
+    for (uint32_t i = 0; table->uses_ids && i < ask->count; i++) {
+        bool is_next_topic = i == 0 || !fetchsession_is_same_topic(true, &ask->items[i - 1], &ask->items[i]);
+        if (is_next_topic && ask->items[i].name.size_bytes == 0) { bytes += METADATA_TOPIC_NAME_MAX; }
     }
     return bytes;
 }
@@ -324,7 +328,7 @@ static enum fetchsession_verdict reserve(struct fetchsessions *sessions, struct 
 {
     struct table *table = &session->table;
     struct table_need need = fetchsession__need(table, ask->items, ask->count);
-    need.name_bytes += nameless_bytes(table);
+    need.name_bytes += nameless_bytes(table, ask);
     size_t before = table->block_bytes;
     size_t after = fetchsession__has_room(table, need) ? before : fetchsession__bytes_with(table, need);
     if (after > before && sessions->bytes + (after - before) > sessions->config.bytes_max) {

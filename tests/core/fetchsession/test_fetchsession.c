@@ -337,6 +337,30 @@ static void a_topic_gets_its_name_once_its_id_is_known_and_keeps_it(void **state
     }
 }
 
+/* What the front asked of an older image, this shard may know by then: topics are made meanwhile, and a fetch may have waited. */
+static void a_topic_that_is_known_by_the_time_its_id_is_followed_gets_its_name(void **state)
+{
+    (void)state;
+    given_slots(4);
+    char name[METADATA_TOPIC_NAME_MAX + 1];
+    memset(name, 'n', METADATA_TOPIC_NAME_MAX);
+    name[METADATA_TOPIC_NAME_MAX] = '\0';
+    assert_int_equal(metadata_put_topic(image, base_slice_text(name), id_of(2)), BASE_OK);
+    struct fetchsession_item known = by_id(1, 0);
+    known.name = base_slice_text("t");
+    int32_t id = fetchsession_open(sessions, &known, 1, IDS, false, now_ms);
+    struct fetchsession_item late = by_id(2, 0);
+    struct fetchsession_ask ask = asking(id, 1);
+    ask.uses_ids = true;
+    ask.items = &late;
+    ask.count = 1;
+    struct fetchsession_list *list;
+    assert_int_equal(begun(&ask, &list), FETCHSESSION_GOES_ON);
+    assert_int_equal(list->count, 2);
+    assert_true(base_slice_equal(list->items[1].name, base_slice_text(name)));
+    ends(list);
+}
+
 /* 12 of "topic-12" */
 static uint32_t number_of(const struct fetchsession_item *item)
 {
@@ -703,6 +727,7 @@ int main(void)
         cmocka_unit_test(a_session_that_follows_nothing_is_over),
         cmocka_unit_test(what_was_missing_stands_behind_what_was_there),
         cmocka_unit_test(a_topic_gets_its_name_once_its_id_is_known_and_keeps_it),
+        cmocka_unit_test(a_topic_that_is_known_by_the_time_its_id_is_followed_gets_its_name),
         cmocka_unit_test(many_partitions_of_many_topics_come_and_go),
         cmocka_unit_test(what_has_not_changed_is_left_out),
         cmocka_unit_test(an_error_is_told_each_time_and_so_is_its_end),
