@@ -479,8 +479,9 @@ static enum base_rc create_tables(struct broker *broker, struct base_arena *aren
     broker->logs_max = logs_of_back(config);
     broker->logs = base_arena_take_array(arena, broker->logs_max, sizeof *broker->logs);
     broker->parked = base_arena_take_array(arena, config->connections_max, sizeof *broker->parked);
+    broker->unbegun = base_arena_take_array(arena, config->connections_max, sizeof *broker->unbegun);
     broker->seen = base_arena_take_array(arena, config->partitions_max, sizeof *broker->seen);
-    if (broker->seen == NULL) { return BASE_FULL; }
+    if (broker->seen == NULL || broker->unbegun == NULL) { return BASE_FULL; }
     if (scratch == NULL || broker->logs == NULL || broker->parked == NULL) { return BASE_FULL; }
     base_arena_init(&broker->apply_scratch, scratch, scratch_bytes);
     base_list_init(&broker->issuing);

@@ -178,6 +178,8 @@ struct sized_topic;
 struct request {
     struct base_link link;        /* of broker.issuing, starved, watching, unwatching or releasing */
     struct base_link parked_link; /* of the connection's parked requests */
+    struct base_link
+        unbegun_link; /* of those of the connection that have found no memory to begin, or wait behind such a one */
     struct base_heap_item deadline;
     enum request_state state;
     enum request_retry retry;
@@ -366,8 +368,9 @@ struct broker {
     struct base_list watching;
     struct base_list unwatching;
     struct base_list releasing;
-    struct base_list *parked; /* by connection index; initialised at first use */
-    struct seen *seen;        /* by partition slot: parts_supersede */
+    struct base_list *parked;  /* by connection index; initialised at first use */
+    struct base_list *unbegun; /* so too; each of them is on starved */
+    struct seen *seen;         /* by partition slot: parts_supersede */
     uint64_t starved_retry_ns;
     uint32_t request_generation;
     uint32_t parked_count;

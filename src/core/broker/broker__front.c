@@ -120,6 +120,15 @@ static void give_memory(struct broker *broker, struct request *request)
     request->arena = (struct base_arena){.at = NULL};
 }
 
+/* What a connection asks is begun in the order in which it was asked, as in Kafka: what it produces behind a request that has found no
+ * memory waits for that, or a log would have it in another order. The oldest is the first. */
+static struct base_list *unbegun_of(struct broker *broker, const struct request *request)
+{
+    struct base_list *list = &broker->unbegun[request->conn_index];
+    if (list->head.next == NULL) { base_list_init(list); }
+    return list;
+}
+
 void request_starve(struct broker *broker, struct request *request, enum request_retry retry)
 {
     CHECK(!base_link_is_on(&request->link));
@@ -132,6 +141,9 @@ void request_starve(struct broker *broker, struct request *request, enum request
         request->sized = NULL;
         CHECK(request->fetching == NULL || request->fetching->loan.list == NULL);
         request->fetching = NULL;
+        if (!base_link_is_on(&request->unbegun_link)) {
+            base_list_push_front(unbegun_of(broker, request), &request->unbegun_link);
+        }
     }
     request->state = REQUEST_STARVED;
     request->retry = retry;
@@ -157,6 +169,7 @@ void request_free_if_done(struct broker *broker, struct request *request, struct
 {
     if (request->state != REQUEST_ANSWERED || !request->is_sent || request->parts_open > 0) { return; }
     CHECK(!base_link_is_on(&request->parked_link));
+    CHECK(!base_link_is_on(&request->unbegun_link));
     CHECK(!base_heap_holds(&request->deadline));
     if (request_release_all(broker, request, out)) { free_request(broker, request, out); }
 }
@@ -260,8 +273,10 @@ static void on_request(struct broker *broker, const struct conn_out *item, struc
         topics_refuse_version(broker, request, out);
         return;
     }
-    if (!broker->is_serving && !broker->is_draining) {
-        request_starve(broker, request, RETRY_DECODE); /* until the node is registered */
+    bool is_behind = !base_list_is_empty(unbegun_of(broker, request));
+    if (is_behind) { base_list_push_back(unbegun_of(broker, request), &request->unbegun_link); }
+    if (is_behind || (!broker->is_serving && !broker->is_draining)) {
+        request_starve(broker, request, RETRY_DECODE); /* until those before it are begun, or the node is registered */
         return;
     }
     decode(broker, request, out);
@@ -624,7 +639,18 @@ static bool retry_starved(struct broker *broker, struct port_out *out)
     if (link == NULL || broker->now_ns < broker->starved_retry_ns || !may_retry) { return false; }
     struct request *request = BASE_ITEM(link, struct request, link);
     base_list_remove(&broker->starved, link);
-    if (conn_has_ended(broker->conns, request->conn)) {
+    bool has_ended = conn_has_ended(broker->conns, request->conn);
+    if (base_link_is_on(&request->unbegun_link)) {
+        struct base_list *unbegun = unbegun_of(broker, request);
+        if (!has_ended &&
+            base_list_first(unbegun) != &request->unbegun_link) { /* one before it comes to its turn, too */
+            base_list_push_back(&broker->starved, link);
+            request->starves_until_ns = base_deadline_ns(broker->now_ns, STARVE_MAX_NS); /* it has not been tried */
+            return true;
+        }
+        base_list_remove(unbegun, &request->unbegun_link);
+    }
+    if (has_ended) {
         request_answer_end(broker, request, out);
         return true;
     }

@@ -120,6 +120,11 @@ static void carry_out(struct shard *shard)
         assert_true(shard->accept_count < SHARD_ACCEPTS);
         shard->accepts[shard->accept_count++] = effect;
         return;
+    case PORT_RECV:
+        assert_true(effect.conn.slot < SHARD_CONNS && !shard->has_receive[effect.conn.slot]);
+        shard->receives[effect.conn.slot] = effect;
+        shard->has_receive[effect.conn.slot] = true;
+        return;
     case PORT_UNLISTEN:
         while (shard->accept_count > 0) {
             shard->accept_count -= 1;
@@ -219,6 +224,38 @@ void shard_tell_word(struct shard *shard, enum message_kind kind, uint64_t word0
 {
     struct port_message message = {.kind = (uint32_t)kind, .words = {word0, word1}};
     shard_tell(shard, &message);
+}
+
+/* ---- clients ---- */
+
+uint32_t shard_connect(struct shard *shard)
+{
+    assert_true(shard->accept_count > 0);
+    shard->accept_count -= 1;
+    struct port_effect accept = shard->accepts[shard->accept_count];
+    complete(shard, &accept, PORT_OK, 0);
+    shard_run(shard);
+    return accept.conn.slot;
+}
+
+void shard_receive(struct shard *shard, uint32_t slot, const void *bytes, size_t size_bytes,
+                   void (*before)(struct shard *shard))
+{
+    struct port_effect receive;
+    for (uint32_t i = 0; i < 2; i++) { /* the first one only says that there is something */
+        assert_true(shard->has_receive[slot]);
+        receive = shard->receives[slot];
+        if (receive.size_bytes > 0) { break; }
+        shard->has_receive[slot] = false;
+        complete(shard, &receive, PORT_OK, 0);
+        shard_run(shard);
+    }
+    assert_true(receive.size_bytes >= size_bytes);
+    if (before != NULL) { before(shard); }
+    memcpy(receive.buffer, bytes, size_bytes);
+    shard->has_receive[slot] = false;
+    complete(shard, &receive, PORT_OK, size_bytes);
+    shard_run(shard);
 }
 
 void shard_stop(struct shard *shard)

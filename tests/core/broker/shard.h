@@ -1,8 +1,8 @@
 /* shard.h: one shard of a broker of two, by itself: the world says yes, and the test plays the other shard.
  *
  * The disk keeps names and sizes, and no bytes: nothing is started twice. What the other shard is asked it answers at once, but for
- * its states in a checkpoint, which wait until the test gives them. A run goes on until nothing is left but to wait; alarms are rung
- * by shard_wait alone.
+ * its states in a checkpoint, which wait until the test gives them, and what is asked of its partitions, which it never answers. Who
+ * connects reads what it is sent, and never ends. A run goes on until nothing is left but to wait; alarms are rung by shard_wait alone.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -16,6 +16,7 @@
 #define SHARD_ASKED   256
 #define SHARD_ACCEPTS 256
 #define SHARD_TOLD    4096
+#define SHARD_CONNS   8
 
 struct shard_file {
     char path[80];
@@ -35,8 +36,10 @@ struct shard {
     uint32_t file_count;
     struct port_effect asked[SHARD_ASKED]; /* to be carried out, in order */
     uint32_t asked_count;
-    struct port_effect accepts[SHARD_ACCEPTS]; /* nobody connects */
+    struct port_effect accepts[SHARD_ACCEPTS]; /* nobody connects but by shard_connect */
     uint32_t accept_count;
+    struct port_effect receives[SHARD_CONNS]; /* by slot, of who has connected: under way */
+    bool has_receive[SHARD_CONNS];
     struct port_message told[SHARD_TOLD]; /* what the other shard was told, ever; answered_count of it are looked at */
     uint32_t told_count, answered_count;
     const char *failing_suffix; /* writes to such a file fail; NULL: none do */
@@ -47,7 +50,12 @@ struct shard *shard_make(uint32_t number); /* 0 or 1 */
 void shard_free(struct shard *shard);
 void shard_start(struct shard *shard); /* it takes START; and runs */
 void shard_run(struct shard *shard);
-void shard_stop(struct shard *shard); /* asks it to; and runs */
+void shard_stop(struct shard *shard);        /* asks it to; and runs */
+uint32_t shard_connect(struct shard *shard); /* a client; its slot */
+/* From a client: bytes come, in one piece, once there is a buffer for them; and runs. `before`, where it is not NULL, is called when the
+ * buffer is there and the bytes are not. */
+void shard_receive(struct shard *shard, uint32_t slot, const void *bytes, size_t size_bytes,
+                   void (*before)(struct shard *shard));
 void shard_wait(struct shard *shard,
                 uint64_t to_ns); /* the time comes, alarms that are due ring, each once; and runs */
 /* From the other shard; and runs. */
