@@ -412,8 +412,9 @@ static void on_watch(struct broker *broker, const struct port_message *message, 
     struct back_log *log = log_of(broker, get_part(message, 0));
     struct plog_view view = {.watermark = -1};
     if (log != NULL) { plog_view(broker->plog, log->ref, &view); }
-    /* What changed since the front looked is seen here: nothing is missed between the look and the watch. */
-    if (log == NULL || view.is_failed || view.watermark > offset) {
+    /* What changed since the front looked is seen here: nothing is missed between the look and the watch. A log that failed by itself is
+     * read as before: who looked again at once would find the same, again and again. */
+    if (log == NULL || view.is_off_line || view.watermark > offset) {
         wait_cancel(broker->wait, token);
         woke(broker, asker, WOKE_LOOK_NOW, out);
         return;

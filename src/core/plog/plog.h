@@ -153,7 +153,8 @@ struct plog_view {
     int64_t timestamp_max_offset; /* last offset of the batch that has it; the very record: plog_find_greatest */
     uint64_t size_bytes;
     uint32_t segment_count;
-    bool is_failed;
+    bool is_failed;   /* nothing is appended to it any more */
+    bool is_off_line; /* nor is anything read: the disk has failed */
     bool is_damaged;
 };
 void plog_view(const struct plog *plog, struct plog_ref ref, struct plog_view *view_out);

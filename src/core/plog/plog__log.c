@@ -338,6 +338,7 @@ void plog_view(const struct plog *plog, struct plog_ref ref, struct plog_view *v
         .timestamp_max_offset = log->timestamp_max_offset,
         .size_bytes = log->size_bytes,
         .is_failed = log->is_failed || plog->is_failed,
+        .is_off_line = plog->is_failed,
         .is_damaged = log->is_damaged || log->damaged_count > 0,
     };
     const struct plog__segment *last = plog__segment_last(log); /* the only one that may be empty */

@@ -1,0 +1,127 @@
+/* test_broker_wait.c: a Fetch that waits for records sleeps until there is something to be seen.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "broker/broker__.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "shard.h"
+#include "wire/kafka/fetch.h"
+#include "wire/kafka/produce.h"
+
+#define VERSION   12
+#define BYTES_MAX 400
+#define MS        UINT64_C(1000000)
+#define WAIT_MS   500
+
+static const char topic_name[] = "t";
+
+static void say(struct shard *shard, uint32_t slot, enum kafka_message message, const void *request)
+{
+    uint8_t bytes[BYTES_MAX];
+    struct kafka_writer writer;
+    kafka_writer_init(&writer, bytes, sizeof bytes);
+    assert_int_equal(kafka_request_encode(message, request, VERSION, 1, kafka_text_words("client"), &writer), BASE_OK);
+    shard_receive(shard, slot, bytes, writer.used_bytes, NULL);
+}
+
+static void produce(struct shard *shard, uint32_t slot)
+{
+    uint8_t memory[BYTES_MAX];
+    struct rec_build build;
+    assert_int_equal(rec_build_init(&build, memory, sizeof memory, rec_build_plain()), BASE_OK);
+    assert_int_equal(rec_build_add(&build, 1000, rec_null(), rec_value_of(base_slice_text("value")), NULL, 0), BASE_OK);
+    struct base_slice batch = rec_build_end(&build);
+    struct kafka_produce_request_partition_produce_data partition;
+    kafka_produce_request_partition_produce_data_init(&partition);
+    partition.records = kafka_records_of(batch.at, batch.size_bytes);
+    struct kafka_produce_request_topic_produce_data topic;
+    kafka_produce_request_topic_produce_data_init(&topic);
+    topic.name = kafka_text_words(topic_name);
+    topic.partition_data = &partition;
+    topic.partition_data_count = 1;
+    struct kafka_produce_request request;
+    kafka_produce_request_init(&request);
+    request.acks = -1;
+    request.topic_data = &topic;
+    request.topic_data_count = 1;
+    say(shard, slot, KAFKA_MESSAGE_PRODUCE_REQUEST, &request);
+}
+
+static void fetch(struct shard *shard, uint32_t slot)
+{
+    struct kafka_fetch_request_fetch_partition partition;
+    kafka_fetch_request_fetch_partition_init(&partition);
+    partition.partition_max_bytes = 1000;
+    struct kafka_fetch_request_fetch_topic topic;
+    kafka_fetch_request_fetch_topic_init(&topic);
+    topic.topic = kafka_text_words(topic_name);
+    topic.partitions = &partition;
+    topic.partitions_count = 1;
+    struct kafka_fetch_request request;
+    kafka_fetch_request_init(&request);
+    request.max_wait_ms = WAIT_MS;
+    request.min_bytes = 1;
+    request.max_bytes = 1000;
+    request.session_epoch = FETCHSESSION_EPOCH_FINAL;
+    request.topics = &topic;
+    request.topics_count = 1;
+    say(shard, slot, KAFKA_MESSAGE_FETCH_REQUEST, &request);
+}
+
+/* A topic with a partition of this shard. In its place lie bytes that what was lost may have named. */
+static void given_a_topic_whose_log_fails_when_it_is_written(struct shard *shard)
+{
+    struct base_part part = {.topic = {{1}}, .index = 0};
+    while (shard_of(shard->broker, part) != shard->number) { part.topic.b[1] += 1; }
+    struct metadata_partition partition = {.id = part, .leader = 1, .replicas_count = 1, .replicas = {1}};
+    assert_int_equal(metadata_put_topic(shard->broker->image, base_slice_text(topic_name), part.topic), BASE_OK);
+    assert_int_equal(metadata_put_partition(shard->broker->image, &partition), BASE_OK);
+    port_out_begin(&shard->out);
+    back_log_open(shard->broker, metadata_topic_by_id(shard->broker->image, part.topic),
+                  metadata_partition_by_id(shard->broker->image, part), &shard->out);
+    plog_mark_suspect(shard->broker->plog, part, &shard->out);
+    struct shard_file *file = &shard->files[shard->file_count++];
+    *file = (struct shard_file){.path = "t-0/00000000000000000000.log", .size_bytes = 50};
+}
+
+static bool has_failed(const struct shard *shard)
+{
+    struct broker_log_view log;
+    uint32_t cursor = 0;
+    while (broker_each_log(shard->broker, &cursor, &log)) {
+        if (base_slice_equal(log.topic, base_slice_text(topic_name))) { return log.is_failed; }
+    }
+    return false;
+}
+
+/* It is read as before, and nothing comes to it any more: to look again and again would find nothing, and take all of a processor. */
+static void a_fetch_waits_at_the_end_of_a_log_that_has_failed(void **state)
+{
+    (void)state;
+    struct shard *shard = shard_make(0);
+    shard_start(shard);
+    given_a_topic_whose_log_fails_when_it_is_written(shard);
+    uint32_t slot = shard_connect(shard);
+    produce(shard, slot);
+    assert_true(has_failed(shard));
+    assert_int_equal(shard->broker->requests.taken_count, 0); /* it was refused */
+    fetch(shard, slot);
+    assert_int_equal(shard->broker->parked_count, 1);
+    shard_wait(shard, shard->now_ns + WAIT_MS * MS);
+    assert_int_equal(shard->broker->requests.taken_count, 0);
+    shard_free(shard);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_fetch_waits_at_the_end_of_a_log_that_has_failed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
