@@ -184,6 +184,7 @@ struct request {
     enum request_state state;
     enum request_retry retry;
     uint32_t generation; /* another one each time old wake-ups must not be heard */
+    uint64_t order;      /* of all that have come to this front */
     struct conn_request id;
     struct port_conn conn;
     uint32_t conn_index;
@@ -382,6 +383,7 @@ struct broker {
     bool is_conn_stopped;
     bool is_drained;
     uint64_t drain_deadline_ns;
+    uint64_t requests_come;
     uint64_t requests_done;
     uint64_t fetches_evaluated;
 

@@ -249,8 +249,10 @@ static void on_request(struct broker *broker, const struct conn_out *item, struc
     uint32_t slot = base_pool_take(&broker->requests);
     CHECK(slot != BASE_POOL_NONE); /* conn has no more requests than we have slots */
     struct request *request = request_at(broker, slot);
+    broker->requests_come += 1;
     *request = (struct request){.state = REQUEST_WAITING,
                                 .generation = next_generation(broker),
+                                .order = broker->requests_come,
                                 .id = item->request,
                                 .conn = item->conn,
                                 .conn_index = item->conn_index,

@@ -157,6 +157,7 @@ static bool take_fetching(struct broker *broker, struct request *request)
     fill_items(broker, request, &map);
     fill_forgotten(request, forgotten);
     fetching->loan.ask = (struct fetchsession_ask){.user = user_of(broker, request),
+                                                   .order = request->order,
                                                    .id = fetch->session_id,
                                                    .epoch = fetch->session_epoch,
                                                    .uses_ids = fetch_uses_ids(request),

@@ -233,11 +233,13 @@ void fetchsession_close(struct fetchsessions *sessions, int32_t id)
 
 /* ---- going on ---- */
 
-static bool is_gone_on_with_by(const struct session *session, uint64_t user)
+/* By a fetch that the same connection has asked before. */
+static bool is_gone_on_with_before(const struct session *session, const struct fetchsession_ask *ask)
 {
     for (struct base_link *link = base_list_first(&session->lists); link != NULL;
          link = base_list_next(&session->lists, link)) {
-        if (BASE_ITEM(link, struct fetchsession_list, link)->user == user) { return true; }
+        const struct fetchsession_list *list = BASE_ITEM(link, struct fetchsession_list, link);
+        if (list->user == ask->user && list->order <= ask->order) { return true; }
     }
     return false;
 }
@@ -354,7 +356,7 @@ enum fetchsession_verdict fetchsession_begin(struct fetchsessions *sessions, str
 {
     struct session *session = session_of(sessions, ask->id);
     if (session == NULL) { return FETCHSESSION_NOT_FOUND; }
-    if (is_gone_on_with_by(session, ask->user)) {
+    if (is_gone_on_with_before(session, ask)) {
         base_list_push_back(&session->waiting, &ask->link);
         sessions->waiting += 1;
         return FETCHSESSION_WAITS;
@@ -375,6 +377,7 @@ enum fetchsession_verdict fetchsession_begin(struct fetchsessions *sessions, str
     learn_names(&session->table, image);
     touch(sessions, session, now_ms);
     *list = (struct fetchsession_list){.user = ask->user,
+                                       .order = ask->order,
                                        .session = base_pool_index(&sessions->slots, session),
                                        .epoch = session->epoch,
                                        .id = session->id};
@@ -421,7 +424,7 @@ struct fetchsession_ask *fetchsession_next(struct fetchsessions *sessions, uint3
     for (struct base_link *link = base_list_first(&session->waiting); link != NULL;
          link = base_list_next(&session->waiting, link)) {
         struct fetchsession_ask *ask = BASE_ITEM(link, struct fetchsession_ask, link);
-        if (is_gone_on_with_by(session, ask->user)) { continue; }
+        if (is_gone_on_with_before(session, ask)) { continue; }
         base_list_remove(&session->waiting, link);
         CHECK(sessions->waiting > 0);
         sessions->waiting -= 1;

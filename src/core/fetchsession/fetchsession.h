@@ -19,7 +19,8 @@
  *
  * ONE CONNECTION, ONE FETCH AT A TIME. Kafka takes a connection's next request when it has answered the last one. Here requests of a
  * connection go side by side, so that a fetch which goes on with a session waits for the one before it: FETCHSESSION_WAITS,
- * and fetchsession_next gives it back when its turn has come.
+ * and fetchsession_next gives it back when its turn has come. It never waits for one behind it, whose answer can't leave before its own:
+ * such a one may have overtaken it while there was NO_ROOM.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -78,7 +79,7 @@ static inline bool fetchsession_is_same_topic(bool uses_ids, const struct fetchs
 /* All that a session follows, in its order: a copy, in a block of its own. */
 struct fetchsession_list {
     struct base_link link; /* this, and the next three: the room's */
-    uint64_t user;
+    uint64_t user, order;
     uint32_t session;
     int32_t epoch;
     int32_t id;
@@ -90,6 +91,7 @@ struct fetchsession_list {
 struct fetchsession_ask {
     struct base_link link; /* the room's, while it waits */
     uint64_t user;         /* the connection; not 0 */
+    uint64_t order;        /* what the connection asked before is not greater */
     int32_t id;
     int32_t epoch;
     bool uses_ids; /* version 13 on */

@@ -144,9 +144,8 @@ static size_t put_fetch(uint8_t *at, size_t size_bytes, int32_t session, int32_t
 }
 
 /* The second one would have the session, and could not be answered before the first one, which would wait for the session. */
-static void two_fetches_with_the_same_epoch_do_not_wait_for_each_other(void **state)
+static void two_fetches_that_find_no_memory_end(void (*refuse)(struct shard *shard), uint32_t refused)
 {
-    (void)state;
     struct shard *shard = shard_make(0);
     shard_start(shard);
     int32_t session = given_a_session(shard);
@@ -154,11 +153,21 @@ static void two_fetches_with_the_same_epoch_do_not_wait_for_each_other(void **st
     uint8_t bytes[2 * FRAME_MAX];
     size_t used_bytes = put_fetch(bytes, FRAME_MAX, session, 1);
     used_bytes += put_fetch(bytes + used_bytes, FRAME_MAX, session, 1);
-    shard_receive(shard, slot, bytes, used_bytes, refuse_the_next);
-    assert_int_equal(base_pages_refused(shard->broker->pages), DECODE_TAKES);
+    shard_receive(shard, slot, bytes, used_bytes, refuse);
+    assert_int_equal(base_pages_refused(shard->broker->pages), refused);
     for (uint32_t i = 0; i < 10; i++) { shard_wait(shard, shard->now_ns + 11 * MS); }
     assert_int_equal(shard->broker->requests.taken_count, 0);
     shard_free(shard);
+}
+
+/* Both are decoded; then the first one's list of the session finds none. */
+static void refuse_the_third(struct shard *shard) { base_pages_refuse(shard->broker->pages, 3, 1); }
+
+static void two_fetches_with_the_same_epoch_do_not_wait_for_each_other(void **state)
+{
+    (void)state;
+    two_fetches_that_find_no_memory_end(refuse_the_next, DECODE_TAKES);
+    two_fetches_that_find_no_memory_end(refuse_the_third, 1);
 }
 
 int main(void)

@@ -535,6 +535,22 @@ static void a_fetch_waits_for_the_one_before_it_on_its_connection(void **state)
     assert_true(fetchsession_is_quiet(sessions));
 }
 
+/* It found no memory, and that one was begun meanwhile: its answer would have to leave first. */
+static void a_fetch_does_not_wait_for_the_one_behind_it(void **state)
+{
+    (void)state;
+    given_slots(4);
+    int32_t id = opened(1, false);
+    struct fetchsession_ask first = asking(id, 1);
+    struct fetchsession_ask second = asking(id, 1);
+    first.order = 1;
+    second.order = 2;
+    struct fetchsession_list *list, *none;
+    assert_int_equal(begun(&second, &list), FETCHSESSION_GOES_ON);
+    assert_int_equal(begun(&first, &none), FETCHSESSION_BAD_EPOCH);
+    ends(list);
+}
+
 static void those_that_have_waited_find_out_that_their_session_is_gone(void **state)
 {
     (void)state;
@@ -735,6 +751,7 @@ int main(void)
         cmocka_unit_test(nothing_is_told_to_a_fetch_that_another_has_overtaken),
         cmocka_unit_test(nothing_is_told_to_a_fetch_whose_session_another_has_emptied),
         cmocka_unit_test(a_fetch_waits_for_the_one_before_it_on_its_connection),
+        cmocka_unit_test(a_fetch_does_not_wait_for_the_one_behind_it),
         cmocka_unit_test(those_that_have_waited_find_out_that_their_session_is_gone),
         cmocka_unit_test(without_slots_there_are_no_sessions),
         cmocka_unit_test(a_new_session_finds_no_room_among_young_ones),
