@@ -495,7 +495,8 @@ void back_configure_all(struct broker *broker);  /* begins to give every log its
 bool back_configure_poll(struct broker *broker); /* one topic; false: all have been done */
 void back_reconcile(struct broker *broker);      /* begins to delete the logs that the image does not know */
 void back_log_delete(struct broker *broker, struct base_part id, struct port_out *out);
-const struct plog_ref *back_log_ref(struct broker *broker, struct base_part id); /* NULL: it is not here */
+const struct plog_ref *back_log_ref(struct broker *broker, struct base_part id,
+                                    struct port_out *out); /* NULL: it is not here */
 uint32_t back_take_op(struct broker *broker, enum back_op_kind kind,
                       struct asker asker);             /* BASE_POOL_NONE: none left */
 int16_t back_epoch_error(int32_t asked, int32_t ours); /* asked: the leader epoch that a client knows; -1: none */

@@ -21,7 +21,7 @@ static uint64_t error_word(int16_t error) { return (uint64_t)(uint16_t)error; }
 
 void about_size(struct broker *broker, const struct port_message *message, struct port_out *out)
 {
-    const struct plog_ref *ref = back_log_ref(broker, get_part(message, 0));
+    const struct plog_ref *ref = back_log_ref(broker, get_part(message, 0), out);
     uint64_t words[3] = {error_word(KAFKA_ERROR_NOT_LEADER_OR_FOLLOWER)};
     if (ref != NULL) {
         struct plog_view view;
@@ -35,7 +35,7 @@ void about_size(struct broker *broker, const struct port_message *message, struc
 /* The page is the asker's memory, lent until the answer. It says how many there are, even when it holds fewer. */
 void about_producers(struct broker *broker, const struct port_message *message, struct port_out *out)
 {
-    const struct plog_ref *ref = back_log_ref(broker, get_part(message, 0));
+    const struct plog_ref *ref = back_log_ref(broker, get_part(message, 0), out);
     struct producers_page *page = unconst(message->lent);
     uint64_t words[3] = {error_word(KAFKA_ERROR_NOT_LEADER_OR_FOLLOWER)};
     if (ref != NULL) {
@@ -47,7 +47,7 @@ void about_producers(struct broker *broker, const struct port_message *message, 
 
 void about_epoch(struct broker *broker, const struct port_message *message, struct port_out *out)
 {
-    const struct plog_ref *ref = back_log_ref(broker, get_part(message, 0));
+    const struct plog_ref *ref = back_log_ref(broker, get_part(message, 0), out);
     int32_t asked = (int32_t)(uint32_t)message->words[5];
     int32_t epoch = -1;
     int64_t offset_end = -1;
@@ -89,7 +89,7 @@ void about_deleted(struct broker *broker, struct asker asker, int16_t error, int
 void about_delete(struct broker *broker, const struct port_message *message, struct port_out *out)
 {
     struct asker asker = get_asker(message, 3);
-    const struct plog_ref *ref = back_log_ref(broker, get_part(message, 0));
+    const struct plog_ref *ref = back_log_ref(broker, get_part(message, 0), out);
     if (ref == NULL) {
         about_deleted(broker, asker, KAFKA_ERROR_NOT_LEADER_OR_FOLLOWER, -1, out);
         return;

@@ -14,19 +14,13 @@ static struct back_log *log_at(struct broker *broker, struct plog_ref ref)
     return &broker->logs[ref.slot];
 }
 
-/* NULL: not here (not yet, or no more). */
-static struct back_log *log_of(struct broker *broker, struct base_part id)
+/* NULL: not open here. */
+static struct back_log *open_log_of(struct broker *broker, struct base_part id)
 {
     struct plog_ref ref = plog_find(broker->plog, id);
     if (ref.generation == 0) { return NULL; }
     struct back_log *log = log_at(broker, ref);
     return log->ref.generation == ref.generation ? log : NULL;
-}
-
-const struct plog_ref *back_log_ref(struct broker *broker, struct base_part id)
-{
-    const struct back_log *log = log_of(broker, id);
-    return log == NULL ? NULL : &log->ref;
 }
 
 static uint64_t number_of(const struct broker *broker, const struct metadata_topic *topic, enum metadata_id id)
@@ -73,16 +67,15 @@ static void tell_damage(struct broker *broker, struct plog_ref ref, struct port_
     port_log_end(out, PORT_ERROR, "plog", &text);
 }
 
-void back_log_open(struct broker *broker, const struct metadata_topic *topic,
-                   const struct metadata_partition *partition, struct port_out *out)
+/* False: no room. */
+static bool try_open(struct broker *broker, const struct metadata_topic *topic,
+                     const struct metadata_partition *partition, struct port_out *out)
 {
-    if (shard_of(broker, partition->id) != broker->config.shard) { return; }
     struct plog_log_config config = config_of(broker, topic);
     struct plog_ref ref;
     if (plog_open(broker->plog, partition->id, metadata_topic_name(topic), &config, partition->leader_epoch, &ref) !=
         BASE_OK) {
-        log_words(out, PORT_ERROR, "no room for one more partition on this shard; it is not served", "");
-        return;
+        return false;
     }
     *log_at(broker, ref) = (struct back_log){.id = partition->id,
                                              .ref = ref,
@@ -91,13 +84,41 @@ void back_log_open(struct broker *broker, const struct metadata_topic *topic,
     struct plog_view view;
     plog_view(broker->plog, ref, &view);
     if (view.is_damaged) { tell_damage(broker, ref, out); }
+    return true;
+}
+
+void back_log_open(struct broker *broker, const struct metadata_topic *topic,
+                   const struct metadata_partition *partition, struct port_out *out)
+{
+    if (shard_of(broker, partition->id) != broker->config.shard || try_open(broker, topic, partition, out)) { return; }
+    log_words(out, PORT_ERROR,
+              "no room for one more partition on this shard; it is served once deleted ones have left their room", "");
+}
+
+/* NULL: not here (not yet, or no more). One that found no room when it was made, as logs that are being deleted still had theirs, is
+ * opened when somebody asks for it and there is some. */
+static struct back_log *log_of(struct broker *broker, struct base_part id, struct port_out *out)
+{
+    struct back_log *log = open_log_of(broker, id);
+    if (log != NULL) { return log; }
+    const struct metadata_partition *partition = metadata_partition_by_id(broker->image, id);
+    if (partition == NULL || shard_of(broker, id) != broker->config.shard) { return NULL; }
+    const struct metadata_topic *topic = metadata_topic_by_id(broker->image, id.topic);
+    CHECK(topic != NULL);
+    return try_open(broker, topic, partition, out) ? open_log_of(broker, id) : NULL;
+}
+
+const struct plog_ref *back_log_ref(struct broker *broker, struct base_part id, struct port_out *out)
+{
+    const struct back_log *log = log_of(broker, id, out);
+    return log == NULL ? NULL : &log->ref;
 }
 
 void back_topic_configure(struct broker *broker, const struct metadata_topic *topic)
 {
     struct plog_log_config config = config_of(broker, topic);
     for (uint32_t i = 0; i < topic->partitions_count; i++) {
-        struct back_log *log = log_of(broker, (struct base_part){.topic = topic->id, .index = (int32_t)i});
+        struct back_log *log = open_log_of(broker, (struct base_part){.topic = topic->id, .index = (int32_t)i});
         if (log == NULL) { continue; }
         plog_configure(broker->plog, log->ref, &config);
         log->rules = batch_rules(broker, topic);
@@ -209,7 +230,7 @@ static void give_block(struct broker *broker, uint8_t *block)
 static void on_append(struct broker *broker, const struct port_message *message, struct port_out *out)
 {
     struct asker asker = get_asker(message, 3);
-    struct back_log *log = log_of(broker, get_part(message, 0));
+    struct back_log *log = log_of(broker, get_part(message, 0), out);
     if (log == NULL) {
         answer_append(broker, asker, KAFKA_ERROR_NOT_LEADER_OR_FOLLOWER, REC_OK, -1, NULL, out);
         return;
@@ -294,7 +315,7 @@ int16_t back_epoch_error(int32_t asked, int32_t ours)
 static void on_read(struct broker *broker, const struct port_message *message, struct port_out *out)
 {
     struct asker asker = get_asker(message, 3);
-    struct back_log *log = log_of(broker, get_part(message, 0));
+    struct back_log *log = log_of(broker, get_part(message, 0), out);
     if (log == NULL) {
         answer_read(broker, asker, KAFKA_ERROR_NOT_LEADER_OR_FOLLOWER, NULL, NULL, out);
         return;
@@ -357,7 +378,7 @@ static enum base_rc find_time(struct broker *broker, struct plog_ref ref, uint32
 static void on_time(struct broker *broker, const struct port_message *message, struct port_out *out)
 {
     struct asker asker = get_asker(message, 3);
-    struct back_log *log = log_of(broker, get_part(message, 0));
+    struct back_log *log = log_of(broker, get_part(message, 0), out);
     if (log == NULL) {
         answer_time(broker, asker, KAFKA_ERROR_NOT_LEADER_OR_FOLLOWER, -1, -1, -1, out);
         return;
@@ -409,7 +430,7 @@ static void on_watch(struct broker *broker, const struct port_message *message, 
     struct asker asker = get_asker(message, 3);
     uint64_t token = watch_token(asker);
     int64_t offset = (int64_t)message->words[5];
-    struct back_log *log = log_of(broker, get_part(message, 0));
+    struct back_log *log = log_of(broker, get_part(message, 0), out);
     struct plog_view view = {.watermark = -1};
     if (log != NULL) { plog_view(broker->plog, log->ref, &view); }
     /* What changed since the front looked is seen here: nothing is missed between the look and the watch. A log that failed by itself is
