@@ -250,11 +250,28 @@ static void add_removals(const struct controller__decision *decision, struct cha
     }
 }
 
+/* How many settings it has that the resource does not have yet: those take room. */
+static uint32_t count_new(const struct controller__decision *decision, const struct change *change)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < change->count; i++) {
+        struct metadata_override_cursor cursor;
+        struct metadata_pair pair;
+        bool is_new = change->settings[i].value.at != NULL;
+        if (metadata_overrides(decision->image, change->type, change->name, &cursor)) {
+            while (is_new && metadata_override_next(decision->image, &cursor, &pair)) {
+                is_new = !base_slice_equal(pair.name, change->settings[i].name);
+            }
+        }
+        count += is_new ? 1 : 0;
+    }
+    return count;
+}
+
 static struct controller__error propose_change(struct controller__decision *decision, const struct change *change)
 {
-    uint32_t set_count = 0;
-    for (uint32_t i = 0; i < change->count; i++) { set_count += change->settings[i].value.at != NULL ? 1 : 0; }
-    if (!controller__has_room(decision, 0, 0, set_count)) { /* ours */
+    uint32_t new_count = count_new(decision, change);
+    if (!controller__has_room(decision, 0, 0, new_count)) { /* ours */
         return controller__error_words(KAFKA_ERROR_POLICY_VIOLATION, "The cluster is at its limit of configs.");
     }
     for (uint32_t i = 0; i < change->count; i++) {
@@ -267,7 +284,7 @@ static struct controller__error propose_change(struct controller__decision *deci
             change->settings[i].value.at == NULL ? kafka_text_null() : kafka_text_of_slice(change->settings[i].value);
         controller__propose(decision->round, 4, 0, &record);
     }
-    decision->round->configs += set_count;
+    decision->round->configs += new_count;
     return controller__no_error();
 }
 

@@ -353,21 +353,30 @@ static struct controller__error plan_topic(struct controller__decision *decision
 
 /* ---- CreateTopics ------------------------------------------------------------------------------------------------- */
 
+/* The value in force for a topic without configs: a copy, as the image may change before the answer is encoded. */
+static bool fill_value(struct controller__decision *decision, enum metadata_id id, enum metadata_source *source_out,
+                       struct kafka_text *value_out)
+{
+    struct base_slice value = metadata_text(decision->image, NULL, id, source_out);
+    uint8_t *at = base_arena_take_bytes(decision->arena, value.size_bytes + 1);
+    if (at == NULL) { return false; }
+    if (value.size_bytes > 0) { memcpy(at, value.at, value.size_bytes); }
+    *value_out = kafka_text_of(at, value.size_bytes);
+    return true;
+}
+
 /* Every topic config as it is now in force for the topic. Without memory for that: an error code of their own, the topic is fine. */
 static void fill_configs(struct controller__decision *decision, const wanted_topic *wanted, topic_result *result)
 {
+    size_t mark = base_arena_mark(decision->arena);
     struct kafka_create_topics_response_creatable_topic_configs *configs =
         kafka_create_topics_response_creatable_topic_configs_take(decision->arena, METADATA_ID_COUNT);
-    if (configs == NULL) {
-        result->configs_count = -1;
-        result->topic_config_error_code = KAFKA_ERROR_UNKNOWN_SERVER_ERROR;
-        return;
-    }
-    for (unsigned id = 0; id < METADATA_ID_COUNT; id++) {
+    bool has_room = configs != NULL;
+    for (unsigned id = 0; has_room && id < METADATA_ID_COUNT; id++) {
         enum metadata_source source;
         const char *name = metadata_definition((enum metadata_id)id)->name;
         configs[id].name = kafka_text_words(name);
-        configs[id].value = kafka_text_of_slice(metadata_text(decision->image, NULL, (enum metadata_id)id, &source));
+        has_room = fill_value(decision, (enum metadata_id)id, &source, &configs[id].value);
         for (int32_t i = 0; i < wanted->configs_count; i++) {
             if (kafka_text_is(wanted->configs[i].name, name)) {
                 configs[id].value = wanted->configs[i].value;
@@ -375,6 +384,12 @@ static void fill_configs(struct controller__decision *decision, const wanted_top
             }
         }
         configs[id].config_source = (int8_t)source;
+    }
+    if (!has_room) {
+        base_arena_reset(decision->arena, mark);
+        result->configs_count = -1;
+        result->topic_config_error_code = KAFKA_ERROR_UNKNOWN_SERVER_ERROR;
+        return;
     }
     result->configs = configs;
     result->configs_count = METADATA_ID_COUNT;

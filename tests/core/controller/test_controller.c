@@ -1005,6 +1005,38 @@ static void brokers_change_one_by_one_or_all_together(void **state)
     assert_int_equal(change(false, METADATA_RESOURCE_LOGGER, "1", "root", "INFO"), KAFKA_ERROR_NONE);
 }
 
+/* The configs of the broker, of all, that a topic's come from: changed by the same proposal, or while the answer is under way. */
+static void an_answer_keeps_the_configs_that_it_was_decided_with(void **state)
+{
+    (void)state;
+    given_node();
+    assert_int_equal(change(false, METADATA_RESOURCE_BROKER, "", "log.retention.ms", "604800001"), 0);
+    uint64_t token = submit(CONTROLLER_CREATE_TOPICS, 7, create_named("a"));
+    assert_int_equal(change(false, METADATA_RESOURCE_BROKER, "", "log.retention.ms", "1"), 0);
+    assert_int_equal(desk->proposals, 3); /* the node's, and both of them together */
+    const struct kafka_create_topics_response *response = answer_of(token);
+    assert_true(kafka_text_is(response->topics[0].configs[METADATA_RETENTION_MS].value, "604800001"));
+}
+
+static void at_the_limit_of_configs_those_that_are_there_can_be_changed(void **state)
+{
+    (void)state;
+    given_defaults();
+    image_config.configs_max = 2;
+    given_desk();
+    given_broker(1);
+    given_topic("a", 1);
+    const int8_t type = METADATA_RESOURCE_TOPIC;
+    assert_int_equal(change(false, METADATA_RESOURCE_BROKER, "1", "num.partitions", "3"), 0);
+    assert_int_equal(change(false, type, "a", "retention.ms", "5"), 0);
+    assert_int_equal(change(false, type, "a", "retention.bytes", "5"), KAFKA_ERROR_POLICY_VIOLATION);
+    assert_int_equal(change(false, type, "a", "retention.ms", "6"), 0);
+    assert_int_equal(metadata_number(desk->image, topic("a"), METADATA_RETENTION_MS), 6);
+    assert_int_equal(change(true, METADATA_RESOURCE_BROKER, "1", "num.partitions", "4"), 0);
+    given_topic("b", -1);
+    assert_int_equal(topic("b")->partitions_count, 4);
+}
+
 static const struct kafka_describe_configs_response *describe_keys(int8_t type, const char *name, const char *key,
                                                                    int32_t keys_count)
 {
@@ -1344,6 +1376,8 @@ int main(void)
         cmocka_unit_test(topics_named_by_a_reader_are_created_together),
         cmocka_unit_test(registering_writes_the_node_and_the_first_feature_level),
         cmocka_unit_test(replicas_are_spread_over_the_brokers),
+        cmocka_unit_test(an_answer_keeps_the_configs_that_it_was_decided_with),
+        cmocka_unit_test(at_the_limit_of_configs_those_that_are_there_can_be_changed),
         cmocka_unit_test(damaged_records_are_refused_or_applied_but_never_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
