@@ -40,7 +40,7 @@ struct controller {
 
 size_t controller_arena_bytes(const struct controller_config *config)
 {
-    size_t touched = sizeof(struct controller__touched) + 3 * sizeof(struct base_map_cell);
+    size_t touched = sizeof(struct controller__touched) + 2 * 3 * sizeof(struct base_map_cell);
     return sizeof(struct controller) + 8192 + (sizeof(struct pending) + 16 + 8) * config->requests_max +
            touched * CONTROLLER__TOUCHED_MAX + SCRATCH_BYTES;
 }
@@ -62,6 +62,7 @@ enum base_rc controller_create(struct base_arena *arena, struct base_pages *page
     controller->round.touched = base_arena_take(arena, CONTROLLER__TOUCHED_MAX * sizeof(struct controller__touched));
     if (controller->scratch == NULL || controller->round.touched == NULL ||
         base_map_create(arena, CONTROLLER__TOUCHED_MAX, &controller->round.touched_map) != BASE_OK ||
+        base_map_create(arena, CONTROLLER__TOUCHED_MAX, &controller->round.folded_map) != BASE_OK ||
         base_pool_create(arena, sizeof(struct pending), config->requests_max, &controller->requests) != BASE_OK) {
         return BASE_FULL;
     }
@@ -87,46 +88,76 @@ enum base_rc controller_submit(struct controller *controller, const struct contr
 
 /* ---- what a round touches ----------------------------------------------------------------------------------------- */
 
+static uint64_t name_hash(struct base_slice name) { return base_hash_bytes(name.at, name.size_bytes, 0); }
+
 static uint64_t folded_hash(struct base_slice name)
 {
-    uint8_t folded[METADATA_TOPIC_NAME_MAX + 1];
-    size_t bytes = base_min_size(name.size_bytes, sizeof folded); /* a longer name is refused anyway */
-    for (size_t i = 0; i < bytes; i++) { folded[i] = name.at[i] == '.' ? '_' : name.at[i]; }
-    return base_hash_bytes(folded, bytes, 0);
+    uint8_t folded[METADATA_TOPIC_NAME_MAX];
+    if (name.size_bytes > sizeof folded) { return name_hash(name); } /* it is refused anyway */
+    for (size_t i = 0; i < name.size_bytes; i++) { folded[i] = name.at[i] == '.' ? '_' : name.at[i]; }
+    return base_hash_bytes(folded, name.size_bytes, 0);
+}
+
+static struct controller__touched *find_named(const struct controller__round *round, struct base_slice name,
+                                              uint64_t hash)
+{
+    for (uint32_t at = base_map_first(&round->touched_map, hash); at != BASE_MAP_NONE;
+         at = base_map_next(&round->touched_map, hash, at)) {
+        struct controller__touched *touched = &round->touched[base_map_value(&round->touched_map, at)];
+        if (base_slice_equal(touched->name, name)) { return touched; }
+    }
+    return NULL;
+}
+
+static struct controller__touched *find_folded(const struct controller__round *round, struct base_slice name,
+                                               uint64_t hash)
+{
+    for (uint32_t at = base_map_first(&round->folded_map, hash); at != BASE_MAP_NONE;
+         at = base_map_next(&round->folded_map, hash, at)) {
+        struct controller__touched *touched = &round->touched[base_map_value(&round->folded_map, at)];
+        if (metadata_names_collide(touched->name, name)) { return touched; }
+    }
+    return NULL;
 }
 
 struct controller__touched *controller__find_touched(const struct controller__decision *decision,
                                                      struct base_slice name)
 {
-    const struct controller__round *round = decision->round;
-    uint64_t hash = folded_hash(name);
-    for (uint32_t at = base_map_first(&round->touched_map, hash); at != BASE_MAP_NONE;
-         at = base_map_next(&round->touched_map, hash, at)) {
-        struct controller__touched *touched = &round->touched[base_map_value(&round->touched_map, at)];
-        if (touched->request == decision->request_number && base_slice_equal(touched->name, name)) { return touched; }
-    }
-    return NULL;
+    struct controller__touched *touched = find_named(decision->round, name, name_hash(name));
+    return touched != NULL && touched->request == decision->request_number ? touched : NULL;
+}
+
+const struct controller__touched *controller__find_colliding(const struct controller__decision *decision,
+                                                             struct base_slice name)
+{
+    const struct controller__touched *touched = find_folded(decision->round, name, folded_hash(name));
+    return touched != NULL && touched->request == decision->request_number ? touched : NULL;
+}
+
+static void must_insert(struct base_map *map, uint64_t hash, uint32_t index)
+{
+    enum base_rc rc = base_map_insert(map, hash, index);
+    CHECK(rc == BASE_OK); /* as many as the table */
 }
 
 /* COLLIDING: another name of this request that differs in '.' and '_' alone. TAKEN: it must wait for the next round. */
 enum controller__touch controller__touch(struct controller__decision *decision, struct base_slice name)
 {
     struct controller__round *round = decision->round;
-    uint64_t hash = folded_hash(name);
-    bool is_colliding = false;
-    for (uint32_t at = base_map_first(&round->touched_map, hash); at != BASE_MAP_NONE;
-         at = base_map_next(&round->touched_map, hash, at)) {
-        struct controller__touched *touched = &round->touched[base_map_value(&round->touched_map, at)];
-        if (!metadata_names_collide(touched->name, name)) { continue; }
-        if (touched->request != decision->request_number) {
-            decision->must_wait = true;
-            return CONTROLLER__TAKEN;
-        }
-        if (base_slice_equal(touched->name, name)) {
-            touched->count += 1;
-            return CONTROLLER__AGAIN;
-        }
-        is_colliding = true;
+    struct controller__touched new = {.hash = name_hash(name),
+                                      .folded_hash = folded_hash(name),
+                                      .name = name,
+                                      .request = decision->request_number,
+                                      .count = 1};
+    const struct controller__touched *colliding = find_folded(round, name, new.folded_hash);
+    if (colliding != NULL && colliding->request != decision->request_number) {
+        decision->must_wait = true;
+        return CONTROLLER__TAKEN;
+    }
+    struct controller__touched *same = find_named(round, name, new.hash);
+    if (same != NULL) {
+        same->count += 1;
+        return CONTROLLER__AGAIN;
     }
     if (round->touched_count == CONTROLLER__TOUCHED_MAX) {
         decision->must_wait = true;
@@ -134,18 +165,21 @@ enum controller__touch controller__touch(struct controller__decision *decision, 
     }
     uint32_t index = round->touched_count;
     round->touched_count += 1;
-    round->touched[index] =
-        (struct controller__touched){.hash = hash, .name = name, .request = decision->request_number, .count = 1};
-    enum base_rc rc = base_map_insert(&round->touched_map, hash, index);
-    CHECK(rc == BASE_OK); /* as many as the table */
-    return is_colliding ? CONTROLLER__COLLIDING : CONTROLLER__NEW;
+    new.is_first = colliding == NULL;
+    round->touched[index] = new;
+    must_insert(&round->touched_map, new.hash, index);
+    if (new.is_first) { must_insert(&round->folded_map, new.folded_hash, index); }
+    return new.is_first ? CONTROLLER__NEW : CONTROLLER__COLLIDING;
 }
 
+/* The newest first: the first of those that collide goes after the others. */
 static void untouch(struct controller__round *round, uint32_t count)
 {
     while (round->touched_count > count) {
         round->touched_count -= 1;
-        base_map_remove(&round->touched_map, round->touched[round->touched_count].hash, round->touched_count);
+        const struct controller__touched *touched = &round->touched[round->touched_count];
+        base_map_remove(&round->touched_map, touched->hash, round->touched_count);
+        if (touched->is_first) { base_map_remove(&round->folded_map, touched->folded_hash, round->touched_count); }
     }
 }
 

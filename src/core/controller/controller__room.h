@@ -22,10 +22,12 @@
 
 /* A topic name that a request of this round creates, changes or deletes. */
 struct controller__touched {
-    uint64_t hash;          /* of the name with '.' read as '_' */
+    uint64_t hash;          /* of the name */
+    uint64_t folded_hash;   /* of the name with '.' read as '_' */
     struct base_slice name; /* borrowed from its request, or from the image, for this round */
     uint32_t request;       /* number within the round */
     uint32_t count;         /* how often its request names it */
+    bool is_first;          /* of those that are one name with '.' read as '_': all of the same request */
     bool is_reported;
 };
 
@@ -36,6 +38,8 @@ struct controller__round {
     uint32_t records_count;
     size_t bytes_at;
     struct base_map touched_map;
+    struct base_map
+        folded_map; /* the first of each that are one name with '.' read as '_': however many, one look finds it */
     struct controller__touched *touched;
     uint32_t touched_count;
     uint32_t topics; /* room of the image that this round takes */
@@ -57,6 +61,7 @@ struct controller__decision {
     const void *request;
     int16_t version;
     uint32_t request_number;
+    bool is_wordless;   /* the answer has codes alone */
     bool must_wait;     /* it touches what the round already touches */
     bool is_arena_full; /* no response can be given, so nothing may happen */
 };
@@ -81,6 +86,9 @@ enum controller__touch { CONTROLLER__NEW, CONTROLLER__AGAIN, CONTROLLER__COLLIDI
 enum controller__touch controller__touch(struct controller__decision *decision, struct base_slice name);
 struct controller__touched *controller__find_touched(const struct controller__decision *decision,
                                                      struct base_slice name);
+/* The first that this request names of those that are one name with `name` when '.' is read as '_': maybe itself. NULL: none. */
+const struct controller__touched *controller__find_colliding(const struct controller__decision *decision,
+                                                             struct base_slice name);
 
 /* controller_record.c */
 /* Adds a record to the round; sets is_full when it does not fit. */

@@ -19,6 +19,7 @@ int32_t controller__partitions_default(const struct controller__decision *decisi
 struct controller__error controller__words(struct controller__decision *decision, int16_t code,
                                            const struct base_text *text)
 {
+    if (decision->is_wordless) { return (struct controller__error){.code = code, .message = kafka_text_null()}; }
     uint8_t *at = base_arena_take_bytes(decision->arena, text->used_bytes + 1);
     if (at == NULL) {
         decision->is_arena_full = true;
@@ -102,16 +103,9 @@ static struct controller__error name_error(struct controller__decision *decision
 /* A name of this request, before `name` in it, that collides with it. */
 static struct base_slice colliding_here(const struct controller__decision *decision, struct base_slice name)
 {
-    const struct controller__round *round = decision->round;
-    const struct controller__touched *self = controller__find_touched(decision, name);
-    for (uint32_t at = base_map_first(&round->touched_map, self->hash); at != BASE_MAP_NONE;
-         at = base_map_next(&round->touched_map, self->hash, at)) {
-        const struct controller__touched *other = &round->touched[base_map_value(&round->touched_map, at)];
-        if (other < self && other->request == self->request && metadata_names_collide(other->name, name)) {
-            return other->name;
-        }
-    }
-    return base_slice_of(NULL, 0);
+    const struct controller__touched *first = controller__find_colliding(decision, name);
+    bool is_another = first != NULL && !base_slice_equal(first->name, name);
+    return is_another ? first->name : base_slice_of(NULL, 0);
 }
 
 static struct controller__error check_name(struct controller__decision *decision, struct base_slice name)
@@ -483,6 +477,7 @@ const void *controller__auto_create(struct controller__decision *decision)
         decision->is_arena_full = true;
         return NULL;
     }
+    decision->is_wordless = true;
     *response = (struct controller_auto_created){.error_codes = codes, .error_codes_count = request->names_count};
     uint64_t records_each = (uint64_t)controller__partitions_default(decision) + 1;
     uint64_t records = 0;

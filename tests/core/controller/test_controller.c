@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -1169,6 +1170,67 @@ static void topics_named_by_a_reader_are_created_together(void **state)
     assert_non_null(topic("other"));
 }
 
+/* Its answer has no words: the room for codes is all that is given. */
+static void topics_named_by_a_reader_need_no_room_for_words(void **state)
+{
+    (void)state;
+    given_node();
+    const struct base_slice names[] = {base_slice_text("new"), base_slice_text("not a name, and a long one at that")};
+    struct controller_auto_create request = {names, 2};
+    static _Alignas(16) uint8_t memory[sizeof(struct controller_auto_created) + 32];
+    struct base_arena arena;
+    base_arena_init(&arena, memory, sizeof memory);
+    struct controller_request submitted = {.token = 99,
+                                           .kind = CONTROLLER_AUTO_CREATE,
+                                           .request = &request,
+                                           .arena = &arena};
+    assert_int_equal(controller_submit(desk->controller, &submitted), BASE_OK);
+    pull();
+    if (desk->has_proposal) { commit(); }
+    const struct controller_auto_created *response = answer_of(99);
+    assert_non_null(response);
+    assert_int_equal(response->error_codes[0], 0);
+    assert_int_equal(response->error_codes[1], KAFKA_ERROR_INVALID_TOPIC_EXCEPTION);
+    assert_non_null(topic("new"));
+}
+
+/* Names that are one when '.' is read as '_'. */
+static struct kafka_delete_topics_request *delete_request_of_colliding(uint32_t count, uint8_t other)
+{
+    struct kafka_delete_topics_request *request = kafka_delete_topics_request_take(&desk->arena, 1);
+    kafka_delete_topics_request_init(request);
+    request->topic_names = base_arena_take_array(&desk->arena, count, sizeof *request->topic_names);
+    request->topic_names_count = (int32_t)count;
+    for (uint32_t i = 0; i < count; i++) {
+        uint8_t *name = base_arena_take_bytes(&desk->arena, METADATA_TOPIC_NAME_MAX);
+        memset(name, '_', METADATA_TOPIC_NAME_MAX);
+        for (uint32_t bit = 0; bit < 16; bit++) {
+            if ((i >> bit & 1) != 0) { name[METADATA_TOPIC_NAME_MAX - 1 - bit] = other; }
+        }
+        request->topic_names[i] = kafka_text_of(name, METADATA_TOPIC_NAME_MAX);
+    }
+    return request;
+}
+
+static clock_t time_of_deciding(uint8_t other)
+{
+    given_node();
+    const struct kafka_delete_topics_request *request = delete_request_of_colliding(CONTROLLER_RECORDS_MAX, other);
+    clock_t begin = clock();
+    const struct kafka_delete_topics_response *response = run(CONTROLLER_DELETE_TOPICS, 5, request);
+    clock_t end = clock();
+    assert_int_equal(response->responses_count, CONTROLLER_RECORDS_MAX);
+    return end - begin;
+}
+
+static void names_that_collide_cost_no_more_than_others(void **state)
+{
+    (void)state;
+    clock_t others = time_of_deciding('x');
+    clock_t colliding = time_of_deciding('.');
+    assert_true(colliding < 20 * others + CLOCKS_PER_SEC / 20); /* when each is compared to all: some thousand times */
+}
+
 static void registering_writes_the_node_and_the_first_feature_level(void **state)
 {
     (void)state;
@@ -1378,6 +1440,8 @@ int main(void)
         cmocka_unit_test(replicas_are_spread_over_the_brokers),
         cmocka_unit_test(an_answer_keeps_the_configs_that_it_was_decided_with),
         cmocka_unit_test(at_the_limit_of_configs_those_that_are_there_can_be_changed),
+        cmocka_unit_test(topics_named_by_a_reader_need_no_room_for_words),
+        cmocka_unit_test(names_that_collide_cost_no_more_than_others),
         cmocka_unit_test(damaged_records_are_refused_or_applied_but_never_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
