@@ -31,8 +31,7 @@ static void wanted_at(const struct controller__decision *decision, int32_t index
 
 static bool is_deletion_disabled(const struct controller__decision *decision)
 {
-    return base_slice_equal(metadata_broker_value(decision->image, base_slice_text("delete.topic.enable")),
-                            base_slice_text("false"));
+    return !metadata_broker_flag(decision->image, base_slice_text("delete.topic.enable"), true);
 }
 
 /* ---- what names what ------------------------------------------------------------------------------------------------ */

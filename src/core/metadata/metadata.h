@@ -334,5 +334,7 @@ void metadata_show(enum metadata_id id, struct base_slice value, struct base_tex
 uint32_t metadata_broker_values_count(const struct metadata *metadata);
 struct metadata_pair metadata_broker_value_at(const struct metadata *metadata, uint32_t index);
 struct base_slice metadata_broker_value(const struct metadata *metadata, struct base_slice name);
+/* One that is true or false, in capitals or not, as Java reads it; `otherwise` when it is not set. */
+bool metadata_broker_flag(const struct metadata *metadata, struct base_slice name, bool otherwise);
 
 #endif

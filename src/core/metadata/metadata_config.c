@@ -429,6 +429,13 @@ struct base_slice metadata_broker_value(const struct metadata *metadata, struct 
     return base_slice_of(NULL, 0);
 }
 
+bool metadata_broker_flag(const struct metadata *metadata, struct base_slice name, bool otherwise)
+{
+    struct base_slice value = metadata__trimmed(metadata_broker_value(metadata, name));
+    if (is_word_ignoring_case(value, "true")) { return true; }
+    return is_word_ignoring_case(value, "false") ? false : otherwise;
+}
+
 /* ---- what is in force --------------------------------------------------------------------------------------------- */
 
 struct base_slice metadata__node_name(const struct metadata *metadata, char words[METADATA__NODE_BYTES])

@@ -1194,6 +1194,41 @@ static void topics_named_by_a_reader_need_no_room_for_words(void **state)
     assert_non_null(topic("new"));
 }
 
+static int16_t error_of_deleting(const char *name)
+{
+    struct kafka_text names[] = {kafka_text_words(name)};
+    struct kafka_delete_topics_request request;
+    kafka_delete_topics_request_init(&request);
+    request.topic_names = names;
+    request.topic_names_count = 1;
+    const struct kafka_delete_topics_response *response = run(CONTROLLER_DELETE_TOPICS, 5, &request);
+    assert_int_equal(response->responses_count, 1);
+    return response->responses[0].error_code;
+}
+
+static void deletion_is_switched_off_however_false_is_written(void **state)
+{
+    (void)state;
+    const struct {
+        const char *value;
+        int16_t error;
+    } cases[] = {{"false", KAFKA_ERROR_TOPIC_DELETION_DISABLED},
+                 {"FALSE", KAFKA_ERROR_TOPIC_DELETION_DISABLED},
+                 {" False ", KAFKA_ERROR_TOPIC_DELETION_DISABLED},
+                 {"True", 0}};
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(cases); i++) {
+        struct metadata_pair pair = {base_slice_text("delete.topic.enable"), base_slice_text(cases[i].value)};
+        given_defaults();
+        image_config.broker_values = &pair;
+        image_config.broker_values_count = 1;
+        given_desk();
+        given_broker(1);
+        given_topic("a", 1);
+        assert_int_equal(error_of_deleting("a"), cases[i].error);
+        assert_int_equal(topic("a") == NULL, cases[i].error == 0);
+    }
+}
+
 /* Names that are one when '.' is read as '_'. */
 static struct kafka_delete_topics_request *delete_request_of_colliding(uint32_t count, uint8_t other)
 {
@@ -1442,6 +1477,7 @@ int main(void)
         cmocka_unit_test(at_the_limit_of_configs_those_that_are_there_can_be_changed),
         cmocka_unit_test(topics_named_by_a_reader_need_no_room_for_words),
         cmocka_unit_test(names_that_collide_cost_no_more_than_others),
+        cmocka_unit_test(deletion_is_switched_off_however_false_is_written),
         cmocka_unit_test(damaged_records_are_refused_or_applied_but_never_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
