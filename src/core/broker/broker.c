@@ -429,6 +429,15 @@ static uint32_t parts_of_all(const struct broker_config *config, const struct si
     return config->shards * parts_of_front(config, sizes);
 }
 
+/* It was judged with the other settings. */
+static int16_t replication_default(const struct broker *broker)
+{
+    int64_t number;
+    struct base_slice value = metadata_broker_value(broker->image, base_slice_text("default.replication.factor"));
+    bool is_set = base_text_parse_i64(value, &number) == BASE_OK && number >= 1 && number <= INT16_MAX;
+    return is_set ? (int16_t)number : 1;
+}
+
 /* What only shard 0 has. */
 static enum base_rc create_services(struct broker *broker, struct base_arena *arena, const struct sizes *sizes)
 {
@@ -453,7 +462,7 @@ static enum base_rc create_services(struct broker *broker, struct base_arena *ar
     base_prng_fill(&broker->dice, journal.format_id.b, sizeof journal.format_id.b);
     struct controller_config controller = {.node_id = config->node_id,
                                            .partitions_default = config->partitions_default,
-                                           .replication_default = 1,
+                                           .replication_default = replication_default(broker),
                                            .requests_max = sizes->requests,
                                            .proposal_bytes_max = 2 << 20,
                                            .seed = config->seed,

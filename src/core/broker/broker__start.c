@@ -155,6 +155,10 @@ static void register_node(struct broker *broker, struct port_out *out)
     struct controller_register *node = &broker->registration;
     *node = (struct controller_register){.broker = {.id = broker->config.node_id}};
     base_prng_fill(&broker->dice, node->broker.incarnation.b, sizeof node->broker.incarnation.b);
+    struct base_slice rack = metadata_broker_value(broker->image, base_slice_text("broker.rack"));
+    CHECK(rack.size_bytes <= METADATA_WORD_MAX); /* judged with the other settings */
+    node->broker.has_rack = rack.size_bytes > 0;
+    if (rack.size_bytes > 0) { memcpy(node->broker.rack, rack.at, rack.size_bytes); }
     node->broker.endpoints_count = broker->config.listener_count;
     for (uint32_t i = 0; i < broker->config.listener_count; i++) {
         const struct broker_listener *listener = &broker->config.listeners[i];

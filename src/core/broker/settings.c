@@ -666,6 +666,8 @@ static enum base_rc apply_node(const struct settings_list *list, struct settings
         }
         settings->broker.node_id = (int32_t)id;
     }
+    struct base_slice rack = value_of(list, "broker.rack");
+    if (rack.size_bytes > METADATA_WORD_MAX) { return complain(why, rack, "of broker.rack is too long"); }
     struct base_slice rest = value_of(list, "process.roles");
     struct base_slice role;
     bool is_broker = false;

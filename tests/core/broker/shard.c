@@ -289,6 +289,11 @@ const struct port_message *shard_told_last(const struct shard *shard, enum messa
     return NULL;
 }
 
+/* What a test tells of its node. */
+static const struct broker_pair pairs[] = {{{(const uint8_t *)"broker.rack", 11}, {(const uint8_t *)"a-rack", 6}},
+                                           {{(const uint8_t *)"default.replication.factor", 26},
+                                            {(const uint8_t *)"2", 1}}};
+
 struct shard *shard_make(uint32_t number)
 {
     struct shard *shard = must(calloc(1, sizeof *shard));
@@ -299,6 +304,8 @@ struct shard *shard_make(uint32_t number)
     memcpy(config.listeners[0].host, "localhost", sizeof "localhost");
     config.listeners[0].address.port = 9092;
     config.listener_count = 1;
+    config.pairs = pairs;
+    config.pair_count = BASE_ARRAY_COUNT(pairs);
     config.shard = number;
     config.shards = 2;
     config.seed = 1;

@@ -1,5 +1,7 @@
 /* shard.h: one shard of a broker of two, by itself: the world says yes, and the test plays the other shard.
  *
+ * Its node has broker.rack=a-rack and default.replication.factor=2.
+ *
  * The disk keeps names and sizes, and no bytes: nothing is started twice. What the other shard is asked it answers at once, but for
  * its states in a checkpoint, which wait until the test gives them, and what is asked of its partitions, which it never answers. Who
  * connects reads what it is sent, and never ends. A run goes on until nothing is left but to wait; alarms are rung by shard_wait alone.
