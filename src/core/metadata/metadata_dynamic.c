@@ -30,7 +30,10 @@ static const struct other *find_other(struct base_slice name)
 bool metadata_is_dynamic(struct base_slice name)
 {
     enum metadata_id id;
-    return metadata_first_synonym(name, &id) || find_other(name) != NULL;
+    if (metadata_first_synonym(name, &id)) {
+        return id != METADATA_WEIR_DURABILITY;
+    } /* a log keeps what it was made with */
+    return find_other(name) != NULL;
 }
 
 static enum base_rc complain(const struct other *other, struct base_slice value, const char *why,

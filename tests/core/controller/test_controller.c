@@ -1038,6 +1038,17 @@ static void at_the_limit_of_configs_those_that_are_there_can_be_changed(void **s
     assert_int_equal(topic("b")->partitions_count, 4);
 }
 
+/* What the topics' logs were made with would be told otherwise, and partitions that are added later would be otherwise. */
+static void the_default_of_durability_stays_while_a_node_runs(void **state)
+{
+    (void)state;
+    given_node();
+    given_topic("a", 1);
+    assert_int_equal(change(false, METADATA_RESOURCE_BROKER, "", "weir.log.durability", "page-cache"),
+                     KAFKA_ERROR_INVALID_REQUEST);
+    assert_int_equal(metadata_number(desk->image, topic("a"), METADATA_WEIR_DURABILITY), METADATA_SYNCED);
+}
+
 static const struct kafka_describe_configs_response *describe_keys(int8_t type, const char *name, const char *key,
                                                                    int32_t keys_count)
 {
@@ -1478,6 +1489,7 @@ int main(void)
         cmocka_unit_test(topics_named_by_a_reader_need_no_room_for_words),
         cmocka_unit_test(names_that_collide_cost_no_more_than_others),
         cmocka_unit_test(deletion_is_switched_off_however_false_is_written),
+        cmocka_unit_test(the_default_of_durability_stays_while_a_node_runs),
         cmocka_unit_test(damaged_records_are_refused_or_applied_but_never_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
