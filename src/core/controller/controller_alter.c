@@ -234,6 +234,13 @@ static struct controller__error read_settings(struct controller__decision *decis
     return controller__no_error();
 }
 
+/* A topic has it for life. */
+static bool is_kept(const struct change *change, struct base_slice name)
+{
+    const char *durability = metadata_definition(METADATA_WEIR_DURABILITY)->name;
+    return change->type == METADATA_RESOURCE_TOPIC && base_slice_equal(name, base_slice_text(durability));
+}
+
 /* What the resource has and the request does not name is taken away. */
 static void add_removals(const struct controller__decision *decision, struct change *change)
 {
@@ -242,7 +249,7 @@ static void add_removals(const struct controller__decision *decision, struct cha
     if (!change->replaces || !metadata_overrides(decision->image, change->type, change->name, &cursor)) { return; }
     uint32_t named = change->count;
     while (change->count < CONFIGS_MAX && metadata_override_next(decision->image, &cursor, &pair)) {
-        bool is_named = false;
+        bool is_named = is_kept(change, pair.name);
         for (uint32_t i = 0; i < named; i++) { is_named |= base_slice_equal(change->settings[i].name, pair.name); }
         if (is_named) { continue; }
         change->settings[change->count] = (struct controller__setting){.name = pair.name};

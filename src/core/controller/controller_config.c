@@ -19,7 +19,11 @@ static int64_t number_after(const struct controller__decision *decision, const s
     for (uint32_t i = count; i > 0; i--) {
         if (!base_slice_equal(settings[i - 1].name, name)) { continue; }
         int64_t number;
-        if (settings[i - 1].value.at == NULL) { return metadata_number(decision->image, NULL, id); }
+        if (settings[i - 1].value.at == NULL) {
+            bool is_kept =
+                topic != NULL && id == METADATA_WEIR_DURABILITY; /* the node's default is of new topics alone */
+            return is_kept ? METADATA_SYNCED : metadata_number(decision->image, NULL, id);
+        }
         enum base_rc rc = metadata_parse(id, settings[i - 1].value, &number, NULL);
         CHECK(rc == BASE_OK); /* each has been judged */
         return number;

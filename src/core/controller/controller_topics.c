@@ -283,6 +283,32 @@ static struct controller__error check_configs(struct controller__decision *decis
     return error;
 }
 
+/* The node's default of what a topic keeps for life, as an override: whoever reads the log may have another default. NULL at: it
+ * chooses for itself, or the default is the one of all. */
+static struct base_slice durability_to_keep(const struct controller__decision *decision, const wanted_topic *wanted)
+{
+    const char *name = metadata_definition(METADATA_WEIR_DURABILITY)->name;
+    enum metadata_source source;
+    bool is_chosen = metadata_number(decision->image, NULL, METADATA_WEIR_DURABILITY) == METADATA_SYNCED;
+    int32_t count = wanted == NULL ? 0 : wanted->configs_count;
+    for (int32_t i = 0; i < count && !is_chosen; i++) { is_chosen = kafka_text_is(wanted->configs[i].name, name); }
+    if (is_chosen) { return base_slice_of(NULL, 0); }
+    return metadata_text(decision->image, NULL, METADATA_WEIR_DURABILITY, &source);
+}
+
+static void propose_config(struct controller__round *round, struct base_slice topic, struct kafka_text name,
+                           struct kafka_text value)
+{
+    struct kafka_config_record config;
+    kafka_config_record_init(&config);
+    config.resource_type = METADATA_RESOURCE_TOPIC;
+    config.resource_name = kafka_text_of_slice(topic);
+    config.name = name;
+    config.value = value;
+    controller__propose(round, 4, 0, &config);
+    round->configs += 1;
+}
+
 static void propose_topic(struct controller__decision *decision, struct base_slice name, const struct plan *plan)
 {
     struct controller__round *round = decision->round;
@@ -299,17 +325,15 @@ static void propose_topic(struct controller__decision *decision, struct base_sli
     }
     int32_t configs = plan->wanted == NULL ? 0 : plan->wanted->configs_count;
     for (int32_t i = 0; i < configs; i++) {
-        struct kafka_config_record config;
-        kafka_config_record_init(&config);
-        config.resource_type = METADATA_RESOURCE_TOPIC;
-        config.resource_name = kafka_text_of_slice(name);
-        config.name = plan->wanted->configs[i].name;
-        config.value = plan->wanted->configs[i].value;
-        controller__propose(round, 4, 0, &config);
+        propose_config(round, name, plan->wanted->configs[i].name, plan->wanted->configs[i].value);
+    }
+    struct base_slice durability = durability_to_keep(decision, plan->wanted);
+    if (durability.at != NULL) {
+        propose_config(round, name, kafka_text_words(metadata_definition(METADATA_WEIR_DURABILITY)->name),
+                       kafka_text_of_slice(durability));
     }
     round->topics += 1;
     round->partitions += plan->partitions;
-    round->configs += (uint32_t)(configs < 0 ? 0 : configs);
 }
 
 /* All that can be wrong with it; then its plan. */
@@ -331,6 +355,7 @@ static struct controller__error plan_topic(struct controller__decision *decision
     }
     if (error.code != 0) { return error; }
     uint32_t configs = wanted == NULL || wanted->configs_count < 0 ? 0 : (uint32_t)wanted->configs_count;
+    configs += durability_to_keep(decision, wanted).at != NULL ? 1 : 0;
     if (!controller__has_room(decision, 1, plan->partitions, configs)) { /* ours */
         return controller__error_words(KAFKA_ERROR_POLICY_VIOLATION,
                                        "The cluster is at its limit of topics, partitions or configs.");
@@ -377,7 +402,8 @@ static void fill_configs(struct controller__decision *decision, const wanted_top
                 source = METADATA_SOURCE_TOPIC;
             }
         }
-        configs[id].config_source = (int8_t)source;
+        bool is_kept = id == METADATA_WEIR_DURABILITY && durability_to_keep(decision, wanted).at != NULL;
+        configs[id].config_source = (int8_t)(is_kept ? METADATA_SOURCE_TOPIC : source);
     }
     if (!has_room) {
         base_arena_reset(decision->arena, mark);

@@ -278,7 +278,8 @@ enum metadata_compression { /* numbers of METADATA_COMPRESSION_TYPE */
 enum metadata_timestamp { METADATA_CREATE_TIME = 0, METADATA_LOG_APPEND_TIME }; /* of METADATA_MESSAGE_TIMESTAMP_TYPE */
 enum metadata_durability { METADATA_SYNCED = 0, METADATA_PAGE_CACHE };          /* of METADATA_WEIR_DURABILITY */
 
-/* The value in force for a topic (NULL: for a topic without overrides). */
+/* The value in force for a topic (NULL: for one that is made now, without overrides). The node's weir.log.durability is of new topics
+ * alone: where it is not the default, it becomes an override of those. */
 int64_t metadata_number(const struct metadata *metadata, const struct metadata_topic *topic, enum metadata_id id);
 struct base_slice metadata_text(const struct metadata *metadata, const struct metadata_topic *topic,
                                 enum metadata_id id, enum metadata_source *source_out);

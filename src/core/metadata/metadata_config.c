@@ -496,6 +496,12 @@ static const struct metadata__override *topic_override(const struct metadata *me
                                    base_slice_text(metadata_definition(id)->name));
 }
 
+/* Ours: a topic keeps the durability it was made with, so a node's default is that of new topics alone. */
+static bool is_kept(const struct metadata_topic *topic, enum metadata_id id)
+{
+    return topic != NULL && id == METADATA_WEIR_DURABILITY;
+}
+
 /* Kafka's default of the synonym that has one: the last (retention is given in hours). */
 static struct metadata_level default_level(const struct metadata_definition *definition)
 {
@@ -565,6 +571,10 @@ uint32_t metadata_levels(const struct metadata *metadata, const struct metadata_
                                                     .source = METADATA_SOURCE_TOPIC};
         count += 1;
     }
+    if (is_kept(topic, id)) {
+        levels_out[count] = default_level(definition);
+        return count + 1;
+    }
     return count + told_levels(definition, levels_out + count, synonym_levels(metadata, id, levels_out + count));
 }
 
@@ -578,7 +588,7 @@ struct base_slice metadata_text(const struct metadata *metadata, const struct me
         *source_out = METADATA_SOURCE_TOPIC;
         return metadata__trimmed(base_slice_of(override->value, override->value_bytes));
     }
-    uint32_t count = synonym_levels(metadata, id, levels);
+    uint32_t count = is_kept(topic, id) ? 0 : synonym_levels(metadata, id, levels);
     struct metadata_level in_force = {.source = METADATA_SOURCE_DEFAULT};
     if (count > 0) { in_force = levels[0]; }
     *source_out = told_levels(definition, levels, count) == 0 ? METADATA_SOURCE_DEFAULT : levels[0].source;
@@ -596,6 +606,7 @@ int64_t metadata_number(const struct metadata *metadata, const struct metadata_t
 {
     struct base_slice text;
     const struct metadata__override *override = topic_override(metadata, topic, id);
+    if (override == NULL && is_kept(topic, id)) { return metadata->defaults[id]; }
     if (override == NULL && metadata->first_broker_override == 0) {
         return metadata->statics[id].is_set ? metadata->statics[id].number : metadata->defaults[id];
     }

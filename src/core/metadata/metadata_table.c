@@ -253,10 +253,9 @@ static const struct metadata_definition table[METADATA_ID_COUNT] = {
                                   .default_value = "synced",
                                   .choices = {"synced", "page-cache"},
                                   .synonyms = {{"weir.log.durability", 1}},
-                                  .documentation =
-                                      "What a write with acks=all waits for: \"synced\" until it is on "
-                                      "the disk, \"page-cache\" until the operating system has it. "
-                                      "Chosen when a topic is created; a partition with records keeps it."},
+                                  .documentation = "What a write with acks=all waits for: \"synced\" until it is on "
+                                                   "the disk, \"page-cache\" until the operating system has it. "
+                                                   "Chosen when a topic is created; it stays."},
 };
 
 const struct metadata_definition *metadata_definition(enum metadata_id id)

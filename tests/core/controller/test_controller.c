@@ -1038,6 +1038,44 @@ static void at_the_limit_of_configs_those_that_are_there_can_be_changed(void **s
     assert_int_equal(topic("b")->partitions_count, 4);
 }
 
+static int64_t durability_of(const struct metadata *image, const char *name)
+{
+    const struct metadata_topic *it = metadata_topic_by_name(image, base_slice_text(name));
+    assert_non_null(it);
+    return metadata_number(image, it, METADATA_WEIR_DURABILITY);
+}
+
+/* Made on a node of one default, and read from the log on one of the other. */
+static void a_topic_keeps_the_durability_it_was_made_with_whatever_the_default_becomes(void **state)
+{
+    (void)state;
+    struct metadata_pair pair = {base_slice_text("weir.log.durability"), base_slice_text("page-cache")};
+    given_node();
+    image_config.broker_values = &pair;
+    image_config.broker_values_count = 1;
+    desk->other = given_image(1);
+    given_topic("a", 1);
+    assert_int_equal(durability_of(desk->image, "a"), METADATA_SYNCED);
+    assert_int_equal(durability_of(desk->other, "a"), METADATA_SYNCED);
+    assert_int_equal(metadata_number(desk->other, NULL, METADATA_WEIR_DURABILITY), METADATA_PAGE_CACHE);
+
+    given_desk();
+    given_broker(1);
+    image_config.broker_values_count = 0;
+    desk->other = given_image(1);
+    given_topic("a", 1);
+    assert_int_equal(durability_of(desk->image, "a"), METADATA_PAGE_CACHE);
+    assert_int_equal(durability_of(desk->other, "a"), METADATA_PAGE_CACHE);
+    assert_int_equal(change(true, METADATA_RESOURCE_TOPIC, "a", "retention.ms", "5"),
+                     0); /* it is not named: it stays */
+    assert_int_equal(durability_of(desk->other, "a"), METADATA_PAGE_CACHE);
+    assert_int_equal(alter("weir.durability", 1, NULL), KAFKA_ERROR_INVALID_CONFIG);
+    struct kafka_create_topics_request *request = create_named("b");
+    configure(&request->topics[0], "weir.durability", "synced");
+    assert_int_equal(create(request)->error_code, 0);
+    assert_int_equal(durability_of(desk->image, "b"), METADATA_SYNCED);
+}
+
 /* What the topics' logs were made with would be told otherwise, and partitions that are added later would be otherwise. */
 static void the_default_of_durability_stays_while_a_node_runs(void **state)
 {
@@ -1490,6 +1528,7 @@ int main(void)
         cmocka_unit_test(names_that_collide_cost_no_more_than_others),
         cmocka_unit_test(deletion_is_switched_off_however_false_is_written),
         cmocka_unit_test(the_default_of_durability_stays_while_a_node_runs),
+        cmocka_unit_test(a_topic_keeps_the_durability_it_was_made_with_whatever_the_default_becomes),
         cmocka_unit_test(damaged_records_are_refused_or_applied_but_never_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

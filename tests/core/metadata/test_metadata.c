@@ -425,7 +425,10 @@ static void the_value_in_force_is_the_topics_then_the_nodes_then_the_default(voi
     /* Kafka does not say that it is the hours' */
     expect_in_force(metadata, "a", METADATA_RETENTION_MS, "7200000", 7200000, METADATA_SOURCE_DEFAULT);
     expect_in_force(metadata, NULL, METADATA_SEGMENT_MS, "44", 44, METADATA_SOURCE_STATIC); /* ms before hours */
-    expect_in_force(metadata, "a", METADATA_WEIR_DURABILITY, "page-cache", METADATA_PAGE_CACHE, METADATA_SOURCE_STATIC);
+    expect_in_force(metadata, NULL, METADATA_WEIR_DURABILITY, "page-cache", METADATA_PAGE_CACHE,
+                    METADATA_SOURCE_STATIC);
+    expect_in_force(metadata, "a", METADATA_WEIR_DURABILITY, "synced", METADATA_SYNCED,
+                    METADATA_SOURCE_DEFAULT); /* as it was made */
     expect_in_force(metadata, "a", METADATA_SEGMENT_BYTES, "1073741824", 1073741824, METADATA_SOURCE_DEFAULT);
     configure(metadata, "a", "retention.ms", " 9 ");
     expect_in_force(metadata, "a", METADATA_RETENTION_MS, "9", 9, METADATA_SOURCE_TOPIC);
