@@ -170,6 +170,8 @@ static void each_kind_of_bad_value_is_named(void **state)
     expect_bad("weir.log.level.plg=info", "no room");
     expect_bad("log.retention.ms=abc", "log.retention.ms");
     expect_bad("weir.log.durability=never", "weir.log.durability");
+    expect_bad("broker.rack=123456789 123456789 123456789 123456789 123456789 123456789 123456789 123456789 1",
+               "of broker.rack is too long");
     expect_bad("log.dirs=/a,/b", "second log directory");
     expect_bad("log.dirs=,", "no log directory");
     expect_bad("authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer", "leave it out");
