@@ -30,9 +30,8 @@ static const struct other *find_other(struct base_slice name)
 bool metadata_is_dynamic(struct base_slice name)
 {
     enum metadata_id id;
-    if (metadata_first_synonym(name, &id)) {
-        return id != METADATA_WEIR_DURABILITY;
-    } /* a log keeps what it was made with */
+    /* A topic keeps the durability that it was made with. */
+    if (metadata_first_synonym(name, &id)) { return id != METADATA_WEIR_DURABILITY; }
     return find_other(name) != NULL;
 }
 
