@@ -22,6 +22,7 @@ struct app_command_parts {
     void (*result)(struct app_command *command, const struct client_result *result);
     void (*after)(struct app_command *command); /* at the end of each step, before the client's turn */
     void (*stop)(struct app_command *command);  /* asked to stop; NULL: finished at once */
+    void (*end)(struct app_command *command);   /* the host is about to go: no thread may post to it any more */
 };
 struct app_command {
     const char *name; /* for messages: "topic" */

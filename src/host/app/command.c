@@ -249,6 +249,9 @@ int app_commands_run(struct app_command *const *commands, uint32_t count)
     app_stop_on_signals(host);
     host_run(host);
     app_stop_on_signals(NULL);
+    for (uint32_t i = 0; i < count; i++) {
+        if (commands[i]->parts->end != NULL) { commands[i]->parts->end(commands[i]); }
+    }
     host_destroy(host);
     for (uint32_t i = 0; i < count; i++) {
         if (commands[i]->code != APP_DONE) { return commands[i]->code; }

@@ -51,6 +51,8 @@ struct produce {
     uint32_t header_count;
     int64_t partition;
     sem_t room; /* chunks that the reader may still post */
+    pthread_mutex_t lock;
+    bool is_over; /* under the lock: the host is gone, and the reader is left to end with the process */
     struct chunk chunks[CHUNKS_MAX];
     uint32_t chunk_first;
     uint32_t chunk_count;
@@ -71,7 +73,13 @@ static void post(struct produce *own, enum message kind, char *at, size_t size_b
 {
     struct port_message message = {.kind = (uint32_t)kind, .lent = at, .lent_bytes = size_bytes};
     if (kind == MESSAGE_FAILED) { message.words[0] = (uint64_t)errno; }
-    host_post(own->command.host, 0, &message);
+    if (pthread_mutex_lock(&own->lock) != 0) { abort(); } /* it was made, and is no thread's twice */
+    if (own->is_over) {
+        free(at);
+    } else {
+        host_post(own->command.host, 0, &message);
+    }
+    (void)pthread_mutex_unlock(&own->lock); /* it is ours */
 }
 
 static void wait_for_room(struct produce *own)
@@ -275,6 +283,14 @@ static void stop(struct app_command *command)
     own->is_told_to_stop = true;
 }
 
+static void end(struct app_command *command)
+{
+    struct produce *own = command->own;
+    if (pthread_mutex_lock(&own->lock) != 0) { abort(); } /* as above */
+    own->is_over = true;
+    (void)pthread_mutex_unlock(&own->lock); /* it is ours */
+}
+
 static void begin(struct app_command *command)
 {
     struct produce *own = command->own;
@@ -288,7 +304,7 @@ static void begin(struct app_command *command)
 }
 
 static const struct app_command_parts parts = {
-    .begin = begin, .message = on_message, .result = on_result, .after = after, .stop = stop};
+    .begin = begin, .message = on_message, .result = on_result, .after = after, .stop = stop, .end = end};
 
 /* ---- arguments ---- */
 
@@ -340,7 +356,9 @@ int app_produce(struct app_args *args)
         return APP_DONE;
     }
     struct produce *own = app_keep(sizeof *own); /* the reader may use it until the end */
-    if (own == NULL || sem_init(&own->room, 0, CHUNKS_MAX) != 0) { return app_error(NULL, "no memory"); }
+    if (own == NULL || sem_init(&own->room, 0, CHUNKS_MAX) != 0 || pthread_mutex_init(&own->lock, NULL) != 0) {
+        return app_error(NULL, "no memory");
+    }
     own->partition = -1;
     app_command_init(&own->command, "produce", &parts, own);
     own->command.config.is_auto_create = true;

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import tempfile
 import threading
+import time
 import unittest
 
 WEIR = os.path.join(os.environ["WEIR_BUILD"], "weir")
@@ -81,6 +82,20 @@ class Usage(unittest.TestCase):
         done = weir("topic", "list", "--bootstrap", "127.0.0.1:1")
         self.assertEqual(done.returncode, 1)
         self.assertEqual(done.stderr, b"error: BROKER_NOT_AVAILABLE: 127.0.0.1:1 can't be reached: connection refused\n")
+
+
+    def test_input_that_comes_after_the_end_goes_nowhere(self):
+        process = subprocess.Popen([WEIR, "produce", "t", "--bootstrap", "127.0.0.1:1"], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(process.kill)
+        with process.stderr:
+            self.assertIn(b"can't be reached: connection refused", process.stderr.readline())
+            with self.assertRaises(BrokenPipeError):
+                while True:  # some lines, to the very end of the process
+                    process.stdin.write(b"x\n")
+                    process.stdin.flush()
+                    time.sleep(0.0003)
+            self.assertEqual(process.stderr.read(), b"")
+        self.assertEqual(process.wait(20), 1)
 
 
 class Signals(unittest.TestCase):
