@@ -312,7 +312,7 @@ static bool place_run(struct plog *plog, struct plog__log *log, struct port_out 
     const struct plog_run *run = &replay->run;
     struct plog__segment *last = plog__segment_last(log);
     if (run->change == PLOG_CHANGE_TRUNCATE) {
-        bool has_tail = last != NULL && !last->is_sealed && !log->was_scanned;
+        bool has_tail = log->config.is_page_cache && last != NULL && !last->is_sealed && !log->was_scanned;
         if (has_tail || plog__wait_next(log, 0) != NULL) {
             replay->is_before_run = true;
             replay->state = PLOG__REPLAY_TAIL;
@@ -692,8 +692,9 @@ static enum base_rc replay(struct plog *plog, const struct plog_run *run, struct
         log->is_cut = true;
         log->cuts = run->change == PLOG_CHANGE_TRUNCATE ? (uint16_t)(run->cuts - 1) : run->cuts;
     }
-    bool is_scanned_first = run->change == PLOG_CHANGE_TRUNCATE && log->config.is_page_cache;
-    if (is_scanned_first) { /* nothing but the file tells what it cut */
+    /* Of a page-cache log nothing but the file tells what it cut; and a flush that is under way counts on the index's tail. */
+    bool is_writers_first = log->config.is_page_cache || log->flush != PLOG__FLUSH_NONE;
+    if (run->change == PLOG_CHANGE_TRUNCATE && is_writers_first) {
         log->replay =
             (struct plog__replay){.state = PLOG__REPLAY_FIRST, .token = run_token, .run = *run, .bytes = bytes};
         plog__task_ready(plog, &log->writer);

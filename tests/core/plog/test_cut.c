@@ -252,6 +252,26 @@ static void what_was_cut_never_comes_back_over_what_took_its_place(void **state)
     world_free(world);
 }
 
+/* A replay flushes the index's tail when it has come to its 64th entry: an effect that is under way when the truncation comes. */
+static void a_truncation_is_replayed_behind_the_flush_of_an_index(void **state)
+{
+    (void)state;
+    for (int batches = 64; batches <= 130; batches++) {
+        struct world *world = given_world();
+        world->log_config.index_interval_bytes = 1; /* an entry for each batch */
+        struct plog_ref ref = given_log(world);
+        append_batches(world, ref, batches, 1);
+        int64_t end = 2 * (int64_t)batches - 4;
+        assert_int_equal(truncate(world, ref, end)->result, PLOG_OK);
+        world_restart(world, CRASH_POWER);
+        ref = given_log(world);
+        expect_end(world, ref, end);
+        append_batches(world, ref, 3, 1);
+        expect_end(world, ref, end + 6);
+        world_free(world);
+    }
+}
+
 static void a_large_run_that_was_cut_in_two_is_damaged_by_nothing(void **state)
 {
     (void)state;
@@ -467,6 +487,7 @@ int main(void)
         cmocka_unit_test(bytes_under_a_lease_stay_until_it_is_back),
         cmocka_unit_test(a_crash_at_any_effect_leaves_the_log_as_it_was_or_as_it_is),
         cmocka_unit_test(what_was_cut_never_comes_back_over_what_took_its_place),
+        cmocka_unit_test(a_truncation_is_replayed_behind_the_flush_of_an_index),
         cmocka_unit_test(a_large_run_that_was_cut_in_two_is_damaged_by_nothing),
         cmocka_unit_test(a_state_that_knows_the_truncation_takes_no_run_from_before_it),
         cmocka_unit_test(a_truncated_log_takes_large_runs_after_the_next_checkpoint),
