@@ -86,6 +86,24 @@ static bool are_files_idle(const struct plog *plog, const struct plog__segment *
     return true;
 }
 
+/* The start of a page-cache log moves when all of it was replayed, but the oldest segment ended before the next one began. */
+static bool below_forget(struct plog *plog, struct plog__log *log, struct port_out *out)
+{
+    if (!log->config.is_page_cache || log->is_deleting) { return false; }
+    struct plog__segment *oldest = plog__segment_first(log);
+    struct plog__segment *next = oldest == NULL ? NULL : plog__segment_next(log, oldest);
+    if (next == NULL) { next = plog__wait_next(log, 0); }
+    if (oldest == NULL && next != NULL) {
+        oldest = next;
+        next = plog__wait_next(log, oldest->base + 1);
+    }
+    if (next == NULL || next->base > log->start_replayed) { return false; }
+    if (!are_files_idle(plog, oldest) || !is_segment_free(plog, oldest, out)) { return false; }
+    if (!oldest->is_doomed) { plog__segment_doom(plog, log, oldest, 0); }
+    plog__segment_free(plog, log, oldest);
+    return true;
+}
+
 /* Nothing of it is touched on the disk: the entry that moved the start may not be durable yet. */
 bool plog__doomed_forget(struct plog *plog, struct port_out *out)
 {
@@ -97,6 +115,9 @@ bool plog__doomed_forget(struct plog *plog, struct port_out *out)
         if (!is_below || !are_files_idle(plog, segment) || !is_segment_free(plog, segment, out)) { continue; }
         plog__segment_free(plog, log, segment);
         return true;
+    }
+    for (uint32_t slot = 0; slot < plog->log_high; slot++) {
+        if (base_pool_is_taken(&plog->logs, slot) && below_forget(plog, plog__log_at(plog, slot), out)) { return true; }
     }
     return false;
 }

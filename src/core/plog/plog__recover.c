@@ -305,12 +305,36 @@ static struct plog__segment *segment_of_run(struct plog *plog, struct plog__log 
     return last;
 }
 
+/* Of a page-cache log a segment waits for what comes before it. */
+static bool must_wait(const struct plog__log *log, const struct plog_run *run)
+{
+    bool is_behind = plog__segment_last(log) != NULL || plog__wait_next(log, 0) != NULL;
+    return run->change == PLOG_CHANGE_SEGMENT && log->config.is_page_cache && is_behind;
+}
+
+/* It found no room at once. */
+static void wait_run(struct plog *plog, struct plog__log *log, struct port_out *out)
+{
+    const struct plog_run *run = &log->replay.run;
+    bool is_kept = plog__segment_wait(plog, log, run->segment_base);
+    if (!is_kept && plog__doomed_forget(plog, out)) { is_kept = plog__segment_wait(plog, log, run->segment_base); }
+    if (!is_kept && await_room(plog, run, log->replay.bytes, log->replay.token)) {
+        log->replay.state = PLOG__REPLAY_NONE; /* it begins anew */
+        return;
+    }
+    plog__replay_end(plog, log, is_kept ? PLOG_OK : PLOG_BUSY);
+}
+
 /* Finds the place of the run. False: waits for something first. */
 static bool place_run(struct plog *plog, struct plog__log *log, struct port_out *out)
 {
     struct plog__replay *replay = &log->replay;
     const struct plog_run *run = &replay->run;
     struct plog__segment *last = plog__segment_last(log);
+    if (must_wait(log, run)) {
+        wait_run(plog, log, out);
+        return true;
+    }
     if (run->change == PLOG_CHANGE_TRUNCATE) {
         bool has_tail = log->config.is_page_cache && last != NULL && !last->is_sealed && !log->was_scanned;
         if (has_tail || plog__wait_next(log, 0) != NULL) {
@@ -709,12 +733,8 @@ static enum base_rc replay(struct plog *plog, const struct plog_run *run, struct
         note_replayed(plog, run_token, run->id, result);
         return BASE_OK;
     }
-    bool is_behind = plog__segment_last(log) != NULL || plog__wait_next(log, 0) != NULL;
-    if (run->change == PLOG_CHANGE_SEGMENT && log->config.is_page_cache && is_behind) {
-        bool is_kept = plog__segment_wait(plog, log, run->segment_base);
-        if (!is_kept && await_room(plog, run, bytes, run_token)) { return BASE_OK; }
-        if (!is_kept) { log->is_failed = true; }
-        note_replayed(plog, run_token, run->id, is_kept ? PLOG_OK : PLOG_BUSY);
+    if (must_wait(log, run) && plog__segment_wait(plog, log, run->segment_base)) {
+        note_replayed(plog, run_token, run->id, PLOG_OK);
         return BASE_OK;
     }
     log->replay = (struct plog__replay){.state = PLOG__REPLAY_FIRST, .token = run_token, .run = *run};

@@ -482,6 +482,59 @@ static void a_start_has_room_for_any_number_of_segments_that_went_before_it(void
     }
 }
 
+/* Of a page-cache log a start learns where its segments end when all was replayed, and what retention took has no files any more.
+ * `kept`: so many segments a checkpoint knows of. */
+static struct world *given_a_page_cache_log_whose_segments_went(uint32_t segments_max, int kept, int64_t *start_out)
+{
+    struct world *world = world_make(1);
+    world->config.segments_max = segments_max;
+    world->log_config.segment_bytes = 500; /* two records */
+    world->log_config.is_page_cache = true;
+    world->log_config.flush_messages = 1;
+    world_start(world);
+    struct plog_ref ref = world_log(world, 0, "topic", 1);
+    for (int i = 0; i < 2 * kept; i++) { append_one(world, ref); }
+    if (kept > 0) { world_checkpoint(world); }
+    int64_t start = 0;
+    for (int i = 0; i < 60; i++) {
+        append_one(world, ref);
+        if (i % 4 != 3) { continue; }
+        start = world_view(world, ref).offset_end - 1;
+        assert_int_equal(plog_move_start(world->plog, ref, world->next_token++, start, &world->out), BASE_OK);
+        world_settle(world);
+        world_run(world);
+        world_alarm(world, 2000);
+    }
+    *start_out = start;
+    return world;
+}
+
+static void a_start_has_room_for_any_number_of_page_cache_segments_that_went_before_it(void **state)
+{
+    (void)state;
+    for (int kept = 0; kept <= 4; kept += 4) {
+        bool is_cut_short = true;
+        for (int64_t effects = 0; is_cut_short; effects++) {
+            int64_t start;
+            struct world *world = given_a_page_cache_log_whose_segments_went(6, kept, &start);
+            world_crash(world, CRASH_PROCESS);
+            world->crash_after = effects;
+            world_start(world);
+            is_cut_short = world->is_crashed;
+            world_restart(world, CRASH_POWER);
+            assert_int_equal(world->not_taken, 0);
+            struct plog_ref ref = world_log(world, 0, "topic", 1);
+            assert_int_equal(world_view(world, ref).offset_start, start);
+            assert_int_equal(world_view(world, ref).offset_end, start + 1);
+            assert_false(world_view(world, ref).is_damaged);
+            assert_int_equal(world_read_all(world, ref), 1);
+            append_one(world, ref);
+            assert_int_equal(world_read_all(world, ref), 2);
+            world_free(world);
+        }
+    }
+}
+
 /* Another start may have less room. Whose files are there yet they are not forgotten for good. */
 static void files_of_segments_that_a_start_had_no_room_for_go_with_the_next(void **state)
 {
@@ -513,6 +566,7 @@ int main(void)
         cmocka_unit_test(a_start_that_makes_room_may_end_at_any_of_its_effects),
         cmocka_unit_test(a_start_that_can_not_make_room_says_so),
         cmocka_unit_test(a_start_has_room_for_any_number_of_segments_that_went_before_it),
+        cmocka_unit_test(a_start_has_room_for_any_number_of_page_cache_segments_that_went_before_it),
         cmocka_unit_test(files_of_segments_that_a_start_had_no_room_for_go_with_the_next),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
