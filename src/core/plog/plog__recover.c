@@ -244,7 +244,9 @@ void plog__room_lacks(struct plog *plog)
 static bool is_covered(const struct plog__log *log, const struct plog_run *run)
 {
     const struct plog__segment *last = plog__segment_last(log);
-    if (run->change == PLOG_CHANGE_SEGMENT) { return last != NULL && last->base >= run->segment_base; }
+    if (run->change == PLOG_CHANGE_SEGMENT) { /* one that began before the end was there, and may be gone by now */
+        return run->segment_base < log->offset_end || (last != NULL && last->base >= run->segment_base);
+    }
     return run->offset_end <= log->offset_end;
 }
 

@@ -1183,6 +1183,38 @@ static void doomed_segments_go_after_their_delay_and_after_a_restart(void **stat
     }
 }
 
+/* The entry of its last segment comes behind the checkpoint's begin, but when the log is captured retention has taken them all. */
+static void a_log_that_lost_all_its_segments_while_a_checkpoint_was_taken_takes_records(void **state)
+{
+    (void)state;
+    for (int is_page_cache = 0; is_page_cache < 2; is_page_cache++) {
+        struct world *world = world_make(1);
+        world->log_config.is_page_cache = is_page_cache == 1;
+        world->log_config.retention_bytes = 0;
+        world_start(world);
+        struct plog_ref ref = world_log(world, 0, "topic", 0);
+        size_t begin = world->entry_count;
+        for (int i = 0; i < 5; i++) { (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100}); }
+        world_run(world);
+        world_alarm(world, 400000); /* the sweep */
+        world_alarm(world, 400000); /* and the files */
+        assert_int_equal(world_view(world, ref).segment_count, 0);
+        world_checkpoint(world);
+        world->entries_begin_next = begin;
+        world_run(world);
+        for (int64_t end = 5; end < 8; end++) {
+            world_restart(world, CRASH_POWER);
+            ref = world_log(world, 0, "topic", 0);
+            assert_int_equal(world_view(world, ref).offset_end, end);
+            uint64_t token = world_append(world, ref, (struct batch_ask){.value_bytes = 100});
+            world_run(world);
+            assert_int_equal(world_answer(world, token)->result, PLOG_OK);
+            if (is_page_cache == 1) { break; } /* the power takes what was not flushed */
+        }
+        world_free(world);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1225,6 +1257,7 @@ int main(void)
         cmocka_unit_test(a_write_in_flight_at_its_logs_deletion_leaves_no_run),
         cmocka_unit_test(runs_of_a_log_that_was_deleted_are_no_lost_entries),
         cmocka_unit_test(doomed_segments_go_after_their_delay_and_after_a_restart),
+        cmocka_unit_test(a_log_that_lost_all_its_segments_while_a_checkpoint_was_taken_takes_records),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
