@@ -29,11 +29,16 @@ void plog__birth_write(struct plog__log *log)
     log->birth_piece = (struct port_piece){.kind = PORT_MEMORY, .at = log->birth, .size_bytes = log->birth_bytes};
 }
 
+static bool is_birth(struct base_slice birth)
+{
+    return birth.size_bytes >= BIRTH_HEAD_BYTES && birth.at[0] == BIRTH_VERSION &&
+           base_get_u16(birth.at + 6) == birth.size_bytes - BIRTH_HEAD_BYTES;
+}
+
 static enum base_rc be_born(struct plog *plog, struct base_part id, struct base_slice birth, struct plog__log **log_out)
 {
-    if (birth.size_bytes < BIRTH_HEAD_BYTES || birth.at[0] != BIRTH_VERSION) { return BASE_BAD; }
+    if (!is_birth(birth)) { return BASE_BAD; }
     size_t name_bytes = base_get_u16(birth.at + 6);
-    if (name_bytes != birth.size_bytes - BIRTH_HEAD_BYTES) { return BASE_BAD; }
     struct plog__log *log;
     enum base_rc rc = plog__log_make(plog, id, base_slice_of(birth.at + BIRTH_HEAD_BYTES, name_bytes), &log);
     if (rc != BASE_OK) { return rc; }
@@ -45,6 +50,21 @@ static enum base_rc be_born(struct plog *plog, struct base_part id, struct base_
     plog__birth_write(log);
     *log_out = log;
     return BASE_OK;
+}
+
+/* A log without records may have changed how its rounds become durable (take_config): its next segment says how they do. */
+static void be_born_anew(struct plog *plog, struct plog__log *log, const struct plog_run *run, struct base_slice birth)
+{
+    bool is_page_cache = is_birth(birth) && (birth.at[1] & BIRTH_PAGE_CACHE) != 0;
+    int64_t start = base_max_i64(log->offset_start, log->start_replayed);
+    if (!is_birth(birth) || is_page_cache == log->config.is_page_cache || start < run->segment_base) { return; }
+    plog__waits_end(plog, log, 0, INT64_MAX);
+    for (struct plog__segment *first = plog__segment_first(log); first != NULL; first = plog__segment_first(log)) {
+        plog__segment_doom(plog, log, first, log->config.delete_delay_ms);
+    }
+    plog__start_apply(plog, log, start);
+    log->config.is_page_cache = is_page_cache;
+    plog__birth_write(log);
 }
 
 /* ---- restore ---- */
@@ -726,7 +746,9 @@ static enum base_rc replay(struct plog *plog, const struct plog_run *run, struct
         plog__task_ready(plog, &log->writer);
         return BASE_OK;
     }
-    bool is_begun_anew = run->change == PLOG_CHANGE_SEGMENT && is_covered(log, run);
+    bool is_segment = run->change == PLOG_CHANGE_SEGMENT;
+    if (is_segment && is_possible(run) && !is_covered(log, run)) { be_born_anew(plog, log, run, bytes); }
+    bool is_begun_anew = is_segment && is_covered(log, run);
     if (is_begun_anew) { plog__waits_end(plog, log, run->segment_base, INT64_MAX); } /* see plog__segment_wait */
     if (!is_run || !is_possible(run) || is_covered(log, run)) {
         enum plog_result result =

@@ -389,6 +389,54 @@ static void what_was_flushed_survives_a_power_loss_wherever_it_stops(void **stat
     assert_true(cut_everywhere(3) > 60); /* a segment holds two: one sync is not enough */
 }
 
+/* ---- a log without records: its config may say another way, which it then keeps ---- */
+
+enum before { NEVER_HAD_RECORDS, LOST_THEM_TO_RETENTION };
+
+static struct plog_ref given_log_that_changes(struct world *world, bool to_page_cache, enum before before,
+                                              bool has_checkpoint)
+{
+    world->log_config.is_page_cache = !to_page_cache;
+    world->log_config.segment_bytes = 400;
+    world->log_config.retention_bytes = 0;
+    world_start(world);
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    if (before == LOST_THEM_TO_RETENTION) {
+        append(world, ref, 3);
+        world_alarm(world, 400000);
+        world_run(world);
+        assert_int_equal(world_view(world, ref).offset_start, 3);
+    }
+    if (has_checkpoint) {
+        world_checkpoint(world);
+        world_run(world);
+        assert_int_equal(world->state_count, 1);
+    }
+    world->log_config.is_page_cache = to_page_cache;
+    world->log_config.flush_messages = to_page_cache ? 1 : UINT64_MAX;
+    world->log_config.retention_bytes = -1;
+    return world_log(world, 0, "topic", 0);
+}
+
+static void a_log_that_changed_before_its_first_record_is_after_a_crash_what_it_was(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        for (enum crash crash = CRASH_PROCESS; crash <= CRASH_TORN; crash++) {
+            struct world *world = world_make(1);
+            enum before before = i % 2 == 0 ? NEVER_HAD_RECORDS : LOST_THEM_TO_RETENTION;
+            struct plog_ref ref = given_log_that_changes(world, i / 2 % 2 == 0, before, i / 4 == 0);
+            int64_t start = world_view(world, ref).offset_end;
+            append(world, ref, 5);
+            world_restart(world, crash);
+            expect_log(world, start, start + 5); /* and appends three */
+            world_restart(world, CRASH_POWER);
+            expect_log(world, start, start + 8);
+            world_free(world);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -406,6 +454,7 @@ int main(void)
         cmocka_unit_test(what_a_start_gave_up_does_not_stand_in_the_way_of_what_came_later),
         cmocka_unit_test(a_last_segment_that_retention_took_is_no_damage),
         cmocka_unit_test(what_was_flushed_survives_a_power_loss_wherever_it_stops),
+        cmocka_unit_test(a_log_that_changed_before_its_first_record_is_after_a_crash_what_it_was),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
