@@ -112,6 +112,7 @@ static bool sync_next(struct plog *plog, struct port_out *out)
         capture->state = PLOG__CAPTURE_OUT;
         plog__note(plog, (struct plog__note){.kind = PLOG_OUT_STATE});
         plog__cut_look(plog, log);
+        if (log->is_deleting) { plog__task_ready(plog, &plog->reaper.task); } /* it waited for this */
         return true;
     }
     if (capture->step == 0) {

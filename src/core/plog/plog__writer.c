@@ -612,7 +612,11 @@ static enum go step(struct plog *plog, struct plog__log *log, struct port_out *o
     if (plog->is_failed || log->is_deleting) {
         if (log->replay.state != PLOG__REPLAY_NONE) { plog__replay_give_up(plog, log, PLOG_STORAGE); }
         give_up(plog, log, out);
-        if (log->is_deleting) { plog__task_ready(plog, &plog->reaper.task); }
+        if (log->is_deleting) {
+            plog__task_ready(plog, &plog->reaper.task);
+            /* A checkpoint that waited for it to come to rest need not wait for its last lease too. */
+            if (plog__is_captured(plog, log, PLOG__CAPTURE_NEXT)) { plog__task_ready(plog, &plog->capture.task); }
+        }
         return STOP_HERE;
     }
     bool is_captured =

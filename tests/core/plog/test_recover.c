@@ -1215,6 +1215,65 @@ static void a_log_that_lost_all_its_segments_while_a_checkpoint_was_taken_takes_
     }
 }
 
+/* ---- a log that is deleted while a checkpoint is at it ---- */
+
+static struct world *given_one_record(struct plog_ref *ref_out)
+{
+    struct world *world = given_world();
+    *ref_out = world_log(world, 0, "topic", 0);
+    (void)world_append(world, *ref_out, (struct batch_ask){.value_bytes = 100});
+    world_run(world);
+    return world;
+}
+
+static void a_log_that_is_deleted_while_a_checkpoint_syncs_it_goes(void **state)
+{
+    (void)state;
+    struct plog_ref ref;
+    struct world *world = given_one_record(&ref);
+    world_checkpoint(world);
+    while (!plog__segment_last(plog__log_at(world->plog, ref.slot))->is_sync_in_flight) {
+        assert_true(world_step(world));
+    }
+    world->is_held = true; /* the journal has the deletion before the sync ends */
+    plog_delete(world->plog, ref, &world->out);
+    world_settle(world);
+    world_run(world);
+    world->is_held = false;
+    world_run(world);
+    assert_int_equal(world->checkpoints, 1);
+    assert_int_equal(world->deleted, 1);
+    ref = world_log(world, 0, "topic", 0); /* of the same name */
+    uint64_t token = world_append(world, ref, (struct batch_ask){.value_bytes = 100});
+    world_run(world);
+    assert_int_equal(world_answer(world, token)->result, PLOG_OK);
+    world_free(world);
+}
+
+static void a_checkpoint_does_not_wait_for_the_leases_of_a_log_that_is_deleted(void **state)
+{
+    (void)state;
+    struct plog_ref ref;
+    struct world *world = given_one_record(&ref);
+    uint64_t lease = world_read(world, ref, 0, 1000);
+    world_run(world);
+    world->is_held = true;
+    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100});
+    world_run(world);
+    world_checkpoint(world); /* waits for what is written */
+    world_run(world);
+    plog_delete(world->plog, ref, &world->out);
+    world_settle(world);
+    world->is_held = false;
+    world_run(world);
+    assert_int_equal(world->checkpoints, 1);
+    assert_int_equal(world->deleted, 0);
+    world_release(world, &world_answer(world, lease)->out);
+    world_run(world);
+    assert_int_equal(world->deleted, 1);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1258,6 +1317,8 @@ int main(void)
         cmocka_unit_test(runs_of_a_log_that_was_deleted_are_no_lost_entries),
         cmocka_unit_test(doomed_segments_go_after_their_delay_and_after_a_restart),
         cmocka_unit_test(a_log_that_lost_all_its_segments_while_a_checkpoint_was_taken_takes_records),
+        cmocka_unit_test(a_log_that_is_deleted_while_a_checkpoint_syncs_it_goes),
+        cmocka_unit_test(a_checkpoint_does_not_wait_for_the_leases_of_a_log_that_is_deleted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
