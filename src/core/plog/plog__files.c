@@ -267,9 +267,16 @@ static void free_slot(struct plog *plog, struct plog__file *file)
     plog->free_file_count += 1;
 }
 
+/* Who asked for it may be gone with its log: then it is the reaper that waits for it. */
+static void tell_reaper(struct plog *plog, const struct plog__file *file)
+{
+    if (plog__log_at(plog, file->log)->is_deleting) { plog__task_ready(plog, &plog->reaper.task); }
+}
+
 static void open_failed(struct plog *plog, struct plog__file *file, enum port_rc rc)
 {
     forget(plog, file);
+    tell_reaper(plog, file);
     while (!base_list_is_empty(&file->waiters)) {
         struct plog__task *task = task_on(base_list_first(&file->waiters));
         plog__task_take_off(task);
@@ -325,6 +332,7 @@ void plog__file_opened(struct plog *plog, uint32_t slot, const struct port_event
     file->is_for_read = false;
     count_lease(plog, file);
     judge_size(plog, file);
+    tell_reaper(plog, file);
     while (!base_list_is_empty(&file->waiters)) {
         struct plog__task *task = task_on(base_list_first(&file->waiters));
         plog__task_take_off(task);

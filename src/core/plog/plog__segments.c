@@ -276,6 +276,7 @@ void plog__sync_advance(struct plog *plog, struct plog__segment *segment, struct
         plog__file_release(plog, &segment->sync);
         bool is_captured = plog__is_captured(plog, log, PLOG__CAPTURE_SYNC);
         if (log->is_deleting && is_captured) { plog__task_ready(plog, &plog->capture.task); } /* it waited for this */
+        if (log->is_deleting) { plog__task_ready(plog, &plog->reaper.task); }                 /* ... and so did this */
         return;
     }
     struct plog__segment *before = unsynced_before(log, segment);

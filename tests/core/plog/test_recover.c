@@ -1274,6 +1274,62 @@ static void a_checkpoint_does_not_wait_for_the_leases_of_a_log_that_is_deleted(v
     world_free(world);
 }
 
+/* Whatever of it the world still owes: the deletion waits for that, and goes on when it has come. */
+static void expect_it_goes(struct world *world, struct plog_ref ref)
+{
+    plog_delete(world->plog, ref, &world->out);
+    world_settle(world);
+    world_run(world); /* the journal has it */
+    world->is_held = false;
+    world_run(world);
+    world_alarm(world, 1000);
+    assert_int_equal(world->deleted, 1);
+    world_free(world);
+}
+
+static void a_log_that_is_deleted_while_a_segment_is_synced_goes(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) { /* the sync ends sooner, or later than the rename */
+        struct world *world = world_make(seed);
+        world_start(world);
+        world->is_shuffled = true;
+        struct plog_ref ref = world_log(world, 0, "topic", 0);
+        (void)world_append(world, ref, (struct batch_ask){.value_bytes = 8000}); /* too large for the journal */
+        do {
+            assert_true(world_step(world));
+        } while (plog__segment_last(plog__log_at(world->plog, ref.slot)) == NULL ||
+                 !plog__segment_last(plog__log_at(world->plog, ref.slot))->is_sync_in_flight);
+        world->is_held = true;
+        expect_it_goes(world, ref);
+    }
+}
+
+static void a_log_that_is_deleted_while_a_segment_is_opened_for_its_sync_goes(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct world *world = world_make(seed);
+        world->config.files_max = 8;
+        world->log_config.is_page_cache = true;
+        world->log_config.flush_ms = 500;
+        world_start(world);
+        struct plog_ref ref = world_log(world, 0, "topic", 0);
+        (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100});
+        world_run(world);
+        world->log_config.flush_ms = UINT64_MAX;
+        for (int i = 1; i < 12; i++) { /* so that its file is closed for others */
+            (void)world_append(world, world_log(world, i, "topic", 0), (struct batch_ask){.value_bytes = 100});
+            world_run(world);
+        }
+        world->is_shuffled = true;
+        world->is_held = true;
+        world_alarm(world, 1000);
+        assert_true(plog__segment_last(plog__log_at(world->plog, ref.slot))->files[PLOG__LOG] != 0);
+        expect_it_goes(world, ref);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1319,6 +1375,8 @@ int main(void)
         cmocka_unit_test(a_log_that_lost_all_its_segments_while_a_checkpoint_was_taken_takes_records),
         cmocka_unit_test(a_log_that_is_deleted_while_a_checkpoint_syncs_it_goes),
         cmocka_unit_test(a_checkpoint_does_not_wait_for_the_leases_of_a_log_that_is_deleted),
+        cmocka_unit_test(a_log_that_is_deleted_while_a_segment_is_synced_goes),
+        cmocka_unit_test(a_log_that_is_deleted_while_a_segment_is_opened_for_its_sync_goes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
