@@ -407,6 +407,7 @@ static void judge_owner(struct plog *plog, struct plog__log *log, enum plog__own
         log->is_renamed = true;
         log->may_be_left = true;
         reap->state = PLOG__REAP_IDLE;
+        wake_name_waiters(plog);
     }
 }
 

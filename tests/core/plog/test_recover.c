@@ -1330,6 +1330,38 @@ static void a_log_that_is_deleted_while_a_segment_is_opened_for_its_sync_goes(vo
     }
 }
 
+/* A start finds a log in the checkpoint and its deletion behind it; the files went in the life before. */
+static void a_topic_of_the_name_of_one_that_is_gone_already_takes_records(void **state)
+{
+    (void)state;
+    struct plog_ref ref;
+    struct world *world = given_one_record(&ref);
+    world_checkpoint(world);
+    world_run(world);
+    plog_delete(world->plog, ref, &world->out);
+    world_settle(world);
+    world_run(world);
+    assert_int_equal(world->deleted, 1);
+    world_crash(world, CRASH_PROCESS);
+    world->is_recovery_open = true;
+    world_start(world);
+    plog_recovery_end(world->plog, &world->out);
+    world_settle(world);
+    world->is_held = true; /* nothing is known of the directory yet */
+    world_run(world);
+    struct base_part part = world_part(0);
+    part.topic.b[0] = 'x';
+    assert_int_equal(plog_open(world->plog, part, base_slice_text("topic"), &world->log_config, 0, &ref), BASE_OK);
+    uint64_t token = world_append(world, ref, (struct batch_ask){.value_bytes = 100});
+    world_run(world);
+    assert_true(world->plog->has_name_waiters);
+    world->is_held = false;
+    world_run(world);
+    assert_true(world_answer(world, token)->is_done);
+    assert_int_equal(world_answer(world, token)->result, PLOG_OK);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1377,6 +1409,7 @@ int main(void)
         cmocka_unit_test(a_checkpoint_does_not_wait_for_the_leases_of_a_log_that_is_deleted),
         cmocka_unit_test(a_log_that_is_deleted_while_a_segment_is_synced_goes),
         cmocka_unit_test(a_log_that_is_deleted_while_a_segment_is_opened_for_its_sync_goes),
+        cmocka_unit_test(a_topic_of_the_name_of_one_that_is_gone_already_takes_records),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
