@@ -183,11 +183,8 @@ static bool begin_log(struct plog *plog, struct port_out *out)
             return true;
         }
         reap->block = base_pages_take(plog->pages, BASE_CONTROL, BASE_PAGE_BYTES);
-        if (reap->block == NULL && plog->life == PLOG__SERVING) {
-            continue; /* looked at again when something else happens */
-        }
         if (reap->block == NULL) {
-            plog__room_lacks(plog);
+            plog__room_lacks(plog); /* if a start waits for it */
             plog__file_retry_later(plog, &reap->task);
             return false;
         }

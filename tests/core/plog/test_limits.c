@@ -535,6 +535,32 @@ static void a_start_has_room_for_any_number_of_page_cache_segments_that_went_bef
     }
 }
 
+static void a_deletion_that_finds_no_memory_goes_on_when_there_is_some(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    struct plog_ref ref = world_log(world, 0, "topic", 1);
+    append_one(world, ref);
+    void *blocks[64];
+    size_t count = 0;
+    for (size_t size_bytes = 1 << 20; size_bytes >= BASE_PAGE_BYTES; size_bytes /= 2) {
+        while (count < BASE_ARRAY_COUNT(blocks)) {
+            blocks[count] = base_pages_take(world->pages, BASE_CONTROL, size_bytes);
+            if (blocks[count] == NULL) { break; }
+            count += 1;
+        }
+    }
+    assert_true(count < BASE_ARRAY_COUNT(blocks));
+    plog_delete(world->plog, ref, &world->out);
+    world_settle(world);
+    for (int i = 0; i < 500; i++) { (void)world_step(world); } /* it asks now and then */
+    assert_int_equal(world->deleted, 0);
+    for (size_t i = 0; i < count; i++) { base_pages_give(world->pages, blocks[i]); }
+    world_run(world);
+    assert_int_equal(world->deleted, 1);
+    world_free(world);
+}
+
 /* Another start may have less room. Whose files are there yet they are not forgotten for good. */
 static void files_of_segments_that_a_start_had_no_room_for_go_with_the_next(void **state)
 {
@@ -567,6 +593,7 @@ int main(void)
         cmocka_unit_test(a_start_that_can_not_make_room_says_so),
         cmocka_unit_test(a_start_has_room_for_any_number_of_segments_that_went_before_it),
         cmocka_unit_test(a_start_has_room_for_any_number_of_page_cache_segments_that_went_before_it),
+        cmocka_unit_test(a_deletion_that_finds_no_memory_goes_on_when_there_is_some),
         cmocka_unit_test(files_of_segments_that_a_start_had_no_room_for_go_with_the_next),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
