@@ -44,8 +44,8 @@ size_t group_arena_bytes(const struct group_config *config)
            config->groups_max * (sizeof(struct group__group) + each) +
            config->members_max * (sizeof(struct group__member) + each) +
            config->offsets_max * (sizeof(struct group__offset) + each) +
-           config->requests_max * (sizeof(struct group__request) + each) + config->state_bytes + GROUP__SCRATCH_BYTES +
-           4 * BASE_PAGE_BYTES;
+           config->requests_max * (sizeof(struct group__request) + each) + 2 * config->state_bytes +
+           GROUP__SCRATCH_BYTES + 8 * BASE_PAGE_BYTES;
 }
 
 static enum base_rc create_tables(struct groups *groups, struct base_arena *arena)
@@ -146,6 +146,7 @@ static void refuse_later(struct groups *groups, struct group__request *request, 
 {
     if (request->block != NULL) { base_pages_give(groups->pages, request->block); }
     request->block = NULL;
+    group__drop(groups, &request->leader_before);
     base_arena_reset(request->ask.arena, request->arena_mark);
     request->refusal = error;
     base_list_push_back(&groups->refused, &request->link);
@@ -754,13 +755,15 @@ static bool group_is_well(const struct groups *groups, const struct group__group
 {
     bool has_leader = false;
     uint32_t committed = 0;
+    bool has_failed = group__log(groups, group->log)->state == GROUP__REFUSING;
     for (const struct group__member *member = group__member_first(group); member != NULL;
          member = group__member_next(group, member)) {
         bool is_leader = member->is_committed && base_slice_equal(member->id, group->leader);
         has_leader = has_leader || is_leader;
         committed += member->is_committed ? 1 : 0;
         if (member->group != group || (member->is_committed && member->data == NULL)) { return false; }
-        if (member->is_going && !base_link_is_on(&group->changed)) { return false; } /* it went with the proposal */
+        /* It went with the proposal. */
+        if (member->is_going && !has_failed && !base_link_is_on(&group->changed)) { return false; }
         if (member->is_pending && (member->is_committed || member->join != NULL)) { return false; }
         if (member->join != NULL && !group->is_preparing && !group->is_touched) { return false; }
         if (member->sync != NULL && (group->is_preparing || group->state != GROUP__COMPLETING)) { return false; }

@@ -30,12 +30,17 @@
 /* ---- bytes ---------------------------------------------------------------------------------------------------------- */
 
 #define GROUP__CLASSES 7 /* 32 .. 2048; what is larger takes pages */
+#define GROUP__ORDERS  32
 
 struct group__bytes {
-    struct base_pages *pages; /* over this room's own region */
+    struct base_region halves[2];
+    unsigned half;            /* where the texts are; they move to the other one when they lie too widely */
+    struct base_pages *pages; /* over that half */
     void *free[GROUP__CLASSES];
-    size_t used_bytes; /* as rounded */
-    size_t room_bytes; /* what may be used, fragmentation allowed for */
+    uint32_t of_order[GROUP__ORDERS]; /* texts that are out, by the order of their pages */
+    size_t used_bytes;                /* as rounded */
+    size_t room_bytes;                /* what may be used */
+    size_t all_bytes;
 };
 
 /* ---- state ---------------------------------------------------------------------------------------------------------- */
@@ -263,12 +268,13 @@ static inline struct kafka_text group__put_text(struct base_arena *arena, struct
     return from.at == NULL ? kafka_text_null() : group__put_words(arena, from);
 }
 
-/* group_state.c */
+/* group_bytes.c */
 MUST_USE
 enum base_rc group__bytes_create(struct base_arena *arena, size_t size_bytes, struct group__bytes *bytes_out);
 size_t group__bytes_rounded(size_t size_bytes);
-void *group__bytes_take(struct group__bytes *bytes, size_t size_bytes); /* NULL: no room */
+void *group__bytes_take(struct groups *groups, size_t size_bytes); /* NULL: no room; texts may have moved */
 void group__bytes_give(struct group__bytes *bytes, const void *at, size_t size_bytes);
+/* group_state.c */
 MUST_USE
 bool group__copy(struct groups *groups, struct base_slice from, struct base_slice *to_out); /* at is never NULL then */
 void group__drop(struct groups *groups, struct base_slice *slice);
@@ -303,6 +309,11 @@ static inline struct group__member *group__member_next(const struct group__group
 {
     struct base_link *link = base_list_next(&group->members, &member->link);
     return link == NULL ? NULL : BASE_ITEM(link, struct group__member, link);
+}
+/* What its record takes at the most when it is applied, with the same words. */
+static inline size_t group__words_bytes(const struct group__group *group)
+{
+    return 2 * (group->protocol_type.size_bytes + group->protocol.size_bytes + group->leader.size_bytes) + 256;
 }
 /* Not pending, not going: what Kafka calls a member. */
 static inline bool group__counts(const struct group__member *member)

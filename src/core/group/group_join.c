@@ -6,7 +6,7 @@
  */
 #include "group/group__room.h"
 
-#define MEMBER_BYTES_FIXED 256 /* of a member's record, besides its texts */
+#define MEMBER_BYTES_FIXED 256 /* of a member's record or data, besides its texts */
 #define JOIN_AGAIN_MS      100 /* at the least: members may ask for 0 */
 
 /* ---- answers ---------------------------------------------------------------------------------------------------------- */
@@ -168,7 +168,7 @@ static size_t asked_bytes(const struct group__request *request)
     size_t bytes = MEMBER_BYTES_FIXED + request->ask.client_id.size_bytes + request->ask.client_host.size_bytes +
                    kafka_text_slice(asked->group_instance_id).size_bytes;
     for (int32_t i = 0; i < asked->protocols_count; i++) {
-        bytes += 24 + kafka_text_slice(asked->protocols[i].name).size_bytes +
+        bytes += sizeof(struct group__protocol) + kafka_text_slice(asked->protocols[i].name).size_bytes +
                  kafka_bytes_slice(asked->protocols[i].metadata).size_bytes;
     }
     return bytes;
@@ -320,8 +320,8 @@ static bool replace(struct groups *groups, struct group__group *group, struct gr
                     struct group__request *request, struct base_slice id, enum group__verdict *verdict_out)
 {
     struct group__log *log = group__log(groups, group->log);
-    size_t bytes =
-        asked_bytes(request) + 2 * id.size_bytes + old->assignment.size_bytes + 2 * group->leader.size_bytes + 16384;
+    size_t bytes = group__bytes_rounded(asked_bytes(request)) + group__bytes_rounded(old->assignment.size_bytes) +
+                   4 * id.size_bytes + group__words_bytes(group) + 2 * group->leader.size_bytes + 16384;
     CHECK(old->join == NULL);
     old->join = request; /* judged, and written, with its new words */
     bool is_same = base_slice_equal(select_protocol(group, ALL_MEMBERS), group->protocol);
@@ -587,7 +587,7 @@ enum group__verdict group__decide_completion(struct groups *groups, struct group
         record.protocol_name = group__text(protocol);
         record.leader = kafka_text_of_slice(leader->id);
         record.state = GROUP__COMPLETING;
-        bytes += protocol.size_bytes + leader->id.size_bytes;
+        bytes += 2 * (protocol.size_bytes + leader->id.size_bytes + group__protocol_type(group).size_bytes);
     }
     bool is_postponed = staying > 0 && leader == NULL; /* static members that are away: nobody could assign */
     if (!is_postponed) { group__propose_group(groups, log, group, &record); }

@@ -384,7 +384,7 @@ static enum group__verdict decide_assignment(struct groups *groups, struct group
                                              const struct kafka_sync_group_request *asked)
 {
     struct group__log *log = group__log(groups, group->log);
-    size_t bytes = 0;
+    size_t bytes = group__words_bytes(group);
     for (const struct group__member *member = group__member_first(group); member != NULL;
          member = group__member_next(group, member)) {
         if (!member->is_committed || member->is_going) { continue; }

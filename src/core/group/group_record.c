@@ -240,7 +240,7 @@ static struct group__data *make_data(struct groups *groups, const struct kafka_g
         bytes += kafka_text_slice(record->protocols[i].name).size_bytes +
                  kafka_bytes_slice(record->protocols[i].metadata).size_bytes;
     }
-    struct group__data *data = group__bytes_take(&groups->bytes, bytes);
+    struct group__data *data = group__bytes_take(groups, bytes);
     if (data == NULL) { return NULL; }
     uint8_t *at = (uint8_t *)data + head_bytes;
     *data = (struct group__data){.session_ms = record->session_timeout_ms,
@@ -267,15 +267,12 @@ static enum base_rc apply_member(struct groups *groups, const struct kafka_group
     if (member == NULL || !group__copy(groups, kafka_bytes_slice(record->assignment), &assignment)) {
         return BASE_FULL;
     }
-    struct group__data *data = make_data(groups, record);
-    if (data == NULL) {
-        group__drop(groups, &assignment);
-        return BASE_FULL;
-    }
-    if (member->data != NULL) { group__bytes_give(&groups->bytes, member->data, group__data_bytes(member->data)); }
     group__drop(groups, &member->assignment);
+    member->assignment = assignment; /* its own before the next text is taken */
+    struct group__data *data = make_data(groups, record);
+    if (data == NULL) { return BASE_FULL; }
+    if (member->data != NULL) { group__bytes_give(&groups->bytes, member->data, group__data_bytes(member->data)); }
     member->data = data;
-    member->assignment = assignment;
     member->session_ms = data->session_ms;
     groups->committed_members += member->is_committed ? 0 : 1;
     member->is_committed = true;

@@ -1,4 +1,4 @@
-/* group_state.c: groups, members and offsets as things: found, made, freed; and the bytes that their texts lie in.
+/* group_state.c: groups, members and offsets as things: found, made, freed.
  *
  * Room    core/group.
  *
@@ -6,81 +6,11 @@
  */
 #include "group/group__room.h"
 
-/* ---- bytes ---------------------------------------------------------------------------------------------------------- */
-
-#define SLAB_MAX ((size_t)32 << (GROUP__CLASSES - 1))
-
-static unsigned class_of(size_t size_bytes)
-{
-    unsigned class = 0;
-    while (((size_t)32 << class) < size_bytes) { class += 1; }
-    return class;
-}
-
-enum base_rc group__bytes_create(struct base_arena *arena, size_t size_bytes, struct group__bytes *bytes_out)
-{
-    static const size_t reserve_bytes[BASE_CLASS_COUNT] = {0};
-    uint8_t *at = base_arena_take_array(arena, size_bytes + BASE_PAGE_BYTES, 1);
-    if (at == NULL) { return BASE_FULL; }
-    size_t past = (size_t)((uintptr_t)at % BASE_PAGE_BYTES);
-    struct base_region region = {.at = at + (past == 0 ? 0 : BASE_PAGE_BYTES - past), .size_bytes = size_bytes};
-    struct base_pages *pages;
-    enum base_rc rc = base_pages_create(region, reserve_bytes, &pages);
-    if (rc != BASE_OK) { return rc; }
-    /* A quarter is kept for what rounding and fragmentation take, so that applying finds room for what was decided. */
-    *bytes_out =
-        (struct group__bytes){.pages = pages, .room_bytes = base_pages_room_bytes(pages, BASE_CONTROL) / 4 * 3};
-    return BASE_OK;
-}
-
-size_t group__bytes_rounded(size_t size_bytes)
-{
-    if (size_bytes > SLAB_MAX) { return (size_bytes + BASE_PAGE_BYTES - 1) / BASE_PAGE_BYTES * BASE_PAGE_BYTES; }
-    return (size_t)32 << class_of(size_bytes);
-}
-
-void *group__bytes_take(struct group__bytes *bytes, size_t size_bytes)
-{
-    size_t rounded = group__bytes_rounded(size_bytes);
-    if (size_bytes > SLAB_MAX) {
-        void *block = base_pages_take(bytes->pages, BASE_CONTROL, size_bytes);
-        if (block != NULL) { bytes->used_bytes += rounded; }
-        return block;
-    }
-    unsigned class = class_of(size_bytes);
-    if (bytes->free[class] == NULL) {
-        uint8_t *page = base_pages_take(bytes->pages, BASE_CONTROL, BASE_PAGE_BYTES);
-        if (page == NULL) { return NULL; }
-        for (size_t at = BASE_PAGE_BYTES; at >= rounded; at -= rounded) { /* the lowest is taken first */
-            void *slot = page + at - rounded;
-            memcpy(slot, &bytes->free[class], sizeof(void *));
-            bytes->free[class] = slot;
-        }
-    }
-    void *slot = bytes->free[class];
-    memcpy(&bytes->free[class], slot, sizeof(void *));
-    bytes->used_bytes += rounded;
-    return slot;
-}
-
-void group__bytes_give(struct group__bytes *bytes, const void *at, size_t size_bytes)
-{
-    size_t rounded = group__bytes_rounded(size_bytes);
-    void *block = (void *)(uintptr_t)at;
-    CHECK(bytes->used_bytes >= rounded);
-    bytes->used_bytes -= rounded;
-    if (size_bytes > SLAB_MAX) {
-        base_pages_give(bytes->pages, block);
-        return;
-    }
-    unsigned class = class_of(size_bytes);
-    memcpy(block, &bytes->free[class], sizeof(void *));
-    bytes->free[class] = block;
-}
+/* ---- texts ---------------------------------------------------------------------------------------------------------- */
 
 bool group__copy(struct groups *groups, struct base_slice from, struct base_slice *to_out)
 {
-    uint8_t *at = group__bytes_take(&groups->bytes, from.size_bytes);
+    uint8_t *at = group__bytes_take(groups, from.size_bytes);
     if (at == NULL) { return false; }
     if (from.size_bytes > 0) { memcpy(at, from.at, from.size_bytes); }
     *to_out = base_slice_of(at, from.size_bytes);

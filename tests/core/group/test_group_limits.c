@@ -1,0 +1,146 @@
+/* test_group_limits.c: at the limits of the memory that groups have, nothing is promised that can't be kept.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "desk.h"
+
+#include <stdio.h>
+
+static int16_t commit_words(const char *group, const char *topic, int32_t partition, size_t words_bytes)
+{
+    static char words[32768];
+    struct kafka_offset_commit_request request;
+    struct kafka_offset_commit_request_offset_commit_request_topic lines;
+    struct kafka_offset_commit_request_offset_commit_request_partition line;
+    memset(words, 'w', words_bytes);
+    kafka_offset_commit_request_init(&request);
+    kafka_offset_commit_request_offset_commit_request_topic_init(&lines);
+    kafka_offset_commit_request_offset_commit_request_partition_init(&line);
+    request.group_id = kafka_text_words(group);
+    request.generation_id_or_member_epoch = -1;
+    request.topics = &lines;
+    request.topics_count = 1;
+    lines.name = kafka_text_words(topic);
+    lines.partitions = &line;
+    lines.partitions_count = 1;
+    line.partition_index = partition;
+    line.committed_offset = 1;
+    line.committed_metadata = kafka_text_of(words, words_bytes);
+    return commit_error(ask(GROUP_COMMIT, 8, group, &request));
+}
+
+/* Until there is no room for more. */
+static uint32_t given_offsets_with_words(const char *group, size_t words_bytes)
+{
+    uint32_t count = 0;
+    while (commit_words(group, "many", (int32_t)count, words_bytes) == KAFKA_ERROR_NONE) { count += 1; }
+    return count;
+}
+
+static void room_that_small_words_had_is_there_for_large_ones(void **state)
+{
+    (void)state;
+    desk.config.logs_count = 1;
+    desk.config.state_bytes = (size_t)256 << 10;
+    open_desk();
+    put_topic("many", 2000);
+    const char *ids[STABLE_MAX];
+    given_stable(2, ids); /* whose words are to move as well */
+    uint32_t small = given_offsets_with_words("s", 400);
+    assert_true(small > 200);
+    assert_int_equal(((const struct kafka_delete_groups_response_deletable_group_result *)answer_of(
+                          ask(GROUP_DELETE, 2, "s", NULL)))
+                         ->error_code,
+                     KAFKA_ERROR_NONE);
+    uint32_t large = given_offsets_with_words("l", 2000);
+    assert_true(large > 70);
+    const struct kafka_describe_groups_response_described_group *group = described("g", 5);
+    assert_int_equal(group->members_count, 2);
+    assert_string_equal(text_of(group->members[1].client_id), "client");
+    assert_string_equal(text_of(group->members[1].client_host), "/10.0.0.1");
+    assert_memory_equal(kafka_bytes_slice(group->members[1].member_metadata).at, "m", 1);
+    restart();
+    assert_int_equal(fetched("l", "many", 69), 1);
+}
+
+/* Of a log that is not group "g"'s. */
+static const char *elsewhere(void)
+{
+    static char name[8];
+    uint32_t log = group_log_of(base_slice_text("g"), desk.config.logs_count);
+    memcpy(name, "x-a", 4);
+    while (group_log_of(base_slice_text(name), desk.config.logs_count) == log) { name[2] += 1; }
+    return name;
+}
+
+static void a_replacement_that_failed_leaves_no_words_behind(void **state)
+{
+    (void)state;
+    desk.config.state_bytes = (size_t)256 << 10;
+    open_desk();
+    put_topic("many", 2000);
+    uint32_t first = join((struct who){.group = "g", .instance = "i"});
+    pass_ms(1000);
+    const char *id = text_of(joined(first)->member_id);
+    assert_string_equal(assigned(sync((struct who){.member = id, .instance = "i", .generation = 1}, NULL)), "");
+    struct group_view before;
+    group_view(desk.groups, &before);
+    desk.is_holding = true;
+    uint32_t second = join((struct who){.group = "g", .instance = "i"});
+    assert_int_equal(held(), 1);
+    fail_log();
+    desk.is_holding = false;
+    assert_int_equal(join_error(second), KAFKA_ERROR_NOT_COORDINATOR);
+    struct group_view after;
+    group_view(desk.groups, &after);
+    assert_int_equal(after.state_used_bytes - before.state_used_bytes, 64); /* the new id, of a member that stays so */
+    const char *group = elsewhere();
+    assert_true(given_offsets_with_words(group, 400) > 200);
+    (void)ask(GROUP_DELETE, 2, group, NULL);
+    assert_true(given_offsets_with_words(group, 2000) > 70);
+}
+
+static void words_that_do_not_pack_well_are_refused_before_they_have_no_room(void **state)
+{
+    (void)state;
+    desk.config.state_bytes = (size_t)1 << 20;
+    desk.config.offset_metadata_max = 32767;
+    open_desk();
+    put_topic("many", 2000);
+    uint32_t count = given_offsets_with_words("s", 17000); /* five pages, where eight are free side by side */
+    assert_true(count > 10);
+    restart();
+    assert_int_equal(fetched("s", "many", 9), 1);
+}
+
+static void a_generation_of_members_with_many_protocols_finds_the_room_it_was_told_of(void **state)
+{
+    (void)state;
+    desk.config.state_bytes = (size_t)1 << 20;
+    desk.config.proposal_bytes_max = 1 << 20;
+    desk.is_checked = false;
+    open_desk();
+    char protocols[GROUP_PROTOCOLS_MAX * 8] = "";
+    for (int i = 0; i < GROUP_PROTOCOLS_MAX; i++) {
+        (void)snprintf(protocols + strlen(protocols), 8, "%sp%02d", i == 0 ? "" : ",", i);
+    }
+    uint32_t tokens[280];
+    for (int i = 0; i < 270; i++) {
+        tokens[i] = join((struct who){.group = "g", .protocols = protocols, .version = 3});
+    }
+    pass_ms(70000);
+    for (int i = 0; i < 270; i++) { assert_true(is_answered(tokens[i])); }
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, given_desk, expect_the_log_says_all)
+    const struct CMUnitTest tests[] = {
+        TEST(room_that_small_words_had_is_there_for_large_ones),
+        TEST(a_replacement_that_failed_leaves_no_words_behind),
+        TEST(words_that_do_not_pack_well_are_refused_before_they_have_no_room),
+        TEST(a_generation_of_members_with_many_protocols_finds_the_room_it_was_told_of),
+    };
+#undef TEST
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
