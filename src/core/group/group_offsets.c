@@ -230,6 +230,8 @@ enum group__verdict group__decide_commit(struct groups *groups, struct group__re
     bool is_kept = error == KAFKA_ERROR_NONE && member != NULL && member->is_committed;
     if (is_kept) { group__set_session(groups, member, member->session_ms); }
     if (records > 0) {
+        /* Made for whoever got an id, it may lose them before this lands: the room for it would be another's by then. */
+        if (group != NULL && !group->is_committed) { group__change(groups, group); }
         group__answer_landed(groups, request, response);
     } else {
         group__answer(groups, request, response);

@@ -132,6 +132,30 @@ static void a_generation_of_members_with_many_protocols_finds_the_room_it_was_to
     for (int i = 0; i < 270; i++) { assert_true(is_answered(tokens[i])); }
 }
 
+static void a_commit_keeps_the_room_of_the_group_that_it_makes(void **state)
+{
+    (void)state;
+    desk.config.logs_count = 1;
+    desk.config.groups_max = 3;
+    open_desk();
+    uint32_t first =
+        join((struct who){.group = "g"}); /* an id is given out: the group is there, and nothing is written */
+    assert_int_equal(join_error(first), KAFKA_ERROR_MEMBER_ID_REQUIRED);
+    const char *id = text_of(((const struct kafka_join_group_response *)answer_of(first))->member_id);
+    hold_log_of("g");
+    uint32_t committed = commit((struct who){.group = "g", .generation = -1}, "t", 0, 5);
+    uint32_t left = leave(3, id, NULL);
+    uint32_t one = join((struct who){.group = "h1"});
+    uint32_t two = join((struct who){.group = "h2"});
+    land();
+    land();
+    assert_int_equal(commit_error(committed), KAFKA_ERROR_NONE);
+    assert_int_equal(leave_error(left), KAFKA_ERROR_NONE);
+    assert_int_equal(join_error(one), KAFKA_ERROR_MEMBER_ID_REQUIRED);
+    assert_int_equal(join_error(two), KAFKA_ERROR_COORDINATOR_NOT_AVAILABLE);
+    assert_int_equal(fetched("g", "t", 0), 5);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, given_desk, expect_the_log_says_all)
@@ -140,6 +164,7 @@ int main(void)
         TEST(a_replacement_that_failed_leaves_no_words_behind),
         TEST(words_that_do_not_pack_well_are_refused_before_they_have_no_room),
         TEST(a_generation_of_members_with_many_protocols_finds_the_room_it_was_told_of),
+        TEST(a_commit_keeps_the_room_of_the_group_that_it_makes),
     };
 #undef TEST
     return cmocka_run_group_tests(tests, NULL, NULL);
