@@ -391,7 +391,7 @@ static void poll_due(struct groups *groups, uint32_t log_index, struct group_out
     }
     group__rollback(groups, log, mark);
     if (verdict == GROUP__FULL && !make_room(groups, log_index, item_out)) {
-        group__completion_refused(groups, group);
+        group__completion_refused(groups, group, KAFKA_ERROR_UNKNOWN_SERVER_ERROR);
         return;
     }
     base_list_push_front(&log->due, &group->due);

@@ -361,7 +361,7 @@ enum group__verdict group__decide_join(struct groups *groups, struct group__requ
 enum group__verdict group__decide_completion(struct groups *groups, struct group__group *group);
 /* Always finds room. is_named: with the member id that it asked with. */
 void group__join_error(struct groups *groups, struct group__request *request, int16_t error, bool is_named);
-void group__completion_refused(struct groups *groups, struct group__group *group);
+void group__completion_refused(struct groups *groups, struct group__group *group, int16_t error);
 bool group__join_answer(struct groups *groups, struct group__request *request);
 
 /* group_member.c */

@@ -566,6 +566,7 @@ enum group__verdict group__decide_completion(struct groups *groups, struct group
 {
     if (group->is_touched) { return GROUP__LATER; }
     struct group__log *log = group__log(groups, group->log);
+    struct group__round mark = group__mark(log);
     uint32_t staying = 0;
     const struct group__member *leader = elect(group);
     size_t bytes = propose_members(groups, log, group, leader, &staying) + group->id.size_bytes + 8192;
@@ -592,7 +593,12 @@ enum group__verdict group__decide_completion(struct groups *groups, struct group
     bool is_postponed = staying > 0 && leader == NULL; /* static members that are away: nobody could assign */
     if (!is_postponed) { group__propose_group(groups, log, group, &record); }
     if (log->round.is_full) { return GROUP__FULL; }
-    if (!group__has_room(groups, 0, 0, 0, bytes)) { return GROUP__FULL; }
+    if (!group__has_room(groups, 0, 0, 0, bytes)) {
+        if (mark.records_count > 0) { return GROUP__FULL; } /* there may be room when those have landed */
+        group__rollback(groups, log, mark);
+        group__completion_refused(groups, group, KAFKA_ERROR_COORDINATOR_NOT_AVAILABLE);
+        return GROUP__DONE;
+    }
     group__reserve(groups, log, 0, 0, 0, bytes);
     group->wants_completion = false;
     if (drop_absent(group) || !is_postponed) { group__change(groups, group); }
@@ -606,7 +612,7 @@ enum group__verdict group__decide_completion(struct groups *groups, struct group
 }
 
 /* No proposal can hold it, or the state has no room: whoever waits hears so, and the group is what it was. */
-void group__completion_refused(struct groups *groups, struct group__group *group)
+void group__completion_refused(struct groups *groups, struct group__group *group, int16_t error)
 {
     group->wants_completion = false;
     for (struct base_link *link = base_list_first(&group->members); link != NULL;) {
@@ -615,8 +621,8 @@ void group__completion_refused(struct groups *groups, struct group__group *group
         if (member->join == NULL) { continue; }
         struct group__request *join = member->join;
         member->join = NULL;
-        group__join_error(groups, join, KAFKA_ERROR_UNKNOWN_SERVER_ERROR, true);
-        if (!member->is_committed) { group__member_free(groups, member, KAFKA_ERROR_UNKNOWN_SERVER_ERROR); }
+        group__join_error(groups, join, error, true);
+        if (!member->is_committed) { group__member_free(groups, member, error); }
     }
     join_again_later(groups, group);
     group->is_initial = false;

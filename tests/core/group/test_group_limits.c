@@ -156,6 +156,29 @@ static void a_commit_keeps_the_room_of_the_group_that_it_makes(void **state)
     assert_int_equal(fetched("g", "t", 0), 5);
 }
 
+static void members_that_find_no_room_for_their_words_may_come_again(void **state)
+{
+    (void)state;
+    desk.config.state_bytes = (size_t)256 << 10;
+    open_desk();
+    put_topic("many", 2000);
+    for (int32_t i = 0; i < 4; i++) { assert_int_equal(commit_words("r", "many", i, 2000), KAFKA_ERROR_NONE); }
+    (void)given_offsets_with_words("s", 2000);
+    (void)ask(GROUP_DELETE, 2, "r", NULL); /* room for a member, not for all it says */
+    struct who who = {.group = "g"};
+    static char protocols[20000] = "range:";
+    memset(protocols + 6, 'm', sizeof protocols - 7);
+    who.protocols = protocols;
+    uint32_t token;
+    (void)id_of_new(who, &token);
+    pass_ms(1000);
+    assert_int_equal(join_error(token), KAFKA_ERROR_COORDINATOR_NOT_AVAILABLE); /* what a client comes again after */
+    (void)ask(GROUP_DELETE, 2, "s", NULL);
+    (void)id_of_new(who, &token);
+    pass_ms(1000);
+    assert_int_equal(joined(token)->generation_id, 1);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, given_desk, expect_the_log_says_all)
@@ -165,6 +188,7 @@ int main(void)
         TEST(words_that_do_not_pack_well_are_refused_before_they_have_no_room),
         TEST(a_generation_of_members_with_many_protocols_finds_the_room_it_was_told_of),
         TEST(a_commit_keeps_the_room_of_the_group_that_it_makes),
+        TEST(members_that_find_no_room_for_their_words_may_come_again),
     };
 #undef TEST
     return cmocka_run_group_tests(tests, NULL, NULL);
