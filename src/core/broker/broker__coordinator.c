@@ -38,6 +38,7 @@ static struct group_config config_of(const struct broker_config *broker, size_t 
     config.state_bytes = base_max_u64(region_bytes / STATE_BYTES_OF_REGION / BASE_PAGE_BYTES, 64) * BASE_PAGE_BYTES;
     config.proposal_bytes = (uint32_t)base_min_u64(256 << 10, region_bytes / 256);
     config.proposal_bytes_max = (uint32_t)base_min_u64(8 << 20, region_bytes / 64);
+    config.answer_bytes_max = region_bytes / 8;
     config.size_max = broker->group_size_max;
     config.session_min_ms = broker->group_session_min_ms;
     config.session_max_ms = broker->group_session_max_ms;

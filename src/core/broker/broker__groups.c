@@ -513,7 +513,8 @@ void groups_answered(struct broker *broker, struct request *request, struct port
 {
     for (uint32_t i = 0; i < request->part_count; i++) {
         if (request->parts[i].loan->response == NULL) {
-            request_fail(broker, request, "too many requests wait for group coordinators", out);
+            request_fail(broker, request, "too many requests wait for group coordinators, or an answer found no memory",
+                         out);
             return;
         }
     }

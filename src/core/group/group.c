@@ -14,6 +14,7 @@
 
 #define DICE_OF_MEMBER_IDS 1u
 #define RETRY_NS           UINT64_C(10000000)
+#define STARVES_NS         UINT64_C(30000000000) /* an answer for want of memory, as a request in the front */
 #define SLOTS_A_PIECE      64u
 
 /* ---- creation ------------------------------------------------------------------------------------------------------- */
@@ -28,6 +29,7 @@ void group_config_default(struct group_config *config)
                                     .state_bytes = (size_t)4 << 20,
                                     .proposal_bytes = 256 << 10,
                                     .proposal_bytes_max = 2 << 20,
+                                    .answer_bytes_max = (size_t)8 << 20,
                                     .size_max = INT32_MAX,
                                     .session_min_ms = 6000,
                                     .session_max_ms = 1800000,
@@ -69,6 +71,7 @@ enum base_rc group_create(struct base_arena *arena, struct base_pages *pages, co
 {
     CHECK(config->logs_count > 0 && config->logs_count <= GROUP_LOGS_MAX);
     CHECK(config->proposal_bytes <= config->proposal_bytes_max);
+    CHECK(config->proposal_bytes_max <= config->answer_bytes_max); /* a generation's members are told of each other */
     struct groups *groups = base_arena_take_array(arena, 1, sizeof *groups);
     if (groups == NULL) { return BASE_FULL; }
     groups->config = *config;
@@ -81,6 +84,7 @@ enum base_rc group_create(struct base_arena *arena, struct base_pages *pages, co
         group__bytes_create(arena, config->state_bytes, &groups->bytes) != BASE_OK) {
         return BASE_FULL;
     }
+    base_list_init(&groups->beats);
     base_list_init(&groups->reads);
     base_list_init(&groups->answering);
     base_list_init(&groups->answered);
@@ -113,11 +117,17 @@ struct base_arena *group__answer_arena(struct groups *groups, struct group__requ
     CHECK(request->block == NULL);
     struct base_arena *own = request->ask.arena;
     if (own->size_bytes - own->used_bytes >= bytes) { return own; }
+    request->is_too_long = bytes > groups->config.answer_bytes_max;
+    if (request->is_too_long) { return NULL; }
     request->block = base_pages_take(groups->pages, BASE_CONTROL, bytes);
     if (request->block == NULL) {
         starve(groups);
+        if (request->starves_until_ns == 0) {
+            request->starves_until_ns = base_deadline_ns(groups->now_ns, STARVES_NS);
+        }
         return NULL;
     }
+    request->starves_until_ns = 0;
     base_arena_init(of_block, request->block, bytes);
     return of_block;
 }
@@ -126,6 +136,17 @@ void group__answer(struct groups *groups, struct group__request *request, const 
 {
     request->response = response;
     base_list_push_back(&groups->answered, &request->link);
+}
+
+/* What no block will ever hold is not waited for, and nothing is waited for without an end: the blocks may be those of other
+ * answers to the same client's question, which go back when it has this one, too. */
+static bool answer_nothing(struct groups *groups, struct group__request *request)
+{
+    bool is_over = request->starves_until_ns != 0 && groups->now_ns >= request->starves_until_ns;
+    if (!request->is_too_long && !is_over) { return false; }
+    group__drop(groups, &request->leader_before);
+    group__answer(groups, request, NULL);
+    return true;
 }
 
 void group__answer_landed(struct groups *groups, struct group__request *request, const void *response)
@@ -230,7 +251,7 @@ static bool poll_timers(struct groups *groups)
 
 static bool is_read(enum group_kind kind)
 {
-    return kind == GROUP_HEARTBEAT || kind == GROUP_FETCH || kind == GROUP_DESCRIBE || kind == GROUP_LIST;
+    return kind == GROUP_FETCH || kind == GROUP_DESCRIBE || kind == GROUP_LIST;
 }
 
 enum base_rc group_submit(struct groups *groups, const struct group_request *ask)
@@ -242,8 +263,8 @@ enum base_rc group_submit(struct groups *groups, const struct group_request *ask
     *request = (struct group__request){.ask = *ask,
                                        .log = group_log_of(ask->group_id, groups->config.logs_count),
                                        .arena_mark = base_arena_mark(ask->arena)};
-    base_list_push_back(is_read(ask->kind) ? &groups->reads : &group__log(groups, request->log)->waiting,
-                        &request->link);
+    struct base_list *list = is_read(ask->kind) ? &groups->reads : &group__log(groups, request->log)->waiting;
+    base_list_push_back(ask->kind == GROUP_HEARTBEAT ? &groups->beats : list, &request->link);
     return BASE_OK;
 }
 
@@ -372,6 +393,7 @@ static void poll_request(struct groups *groups, uint32_t log_index, struct group
     if (request->block != NULL) { base_pages_give(groups->pages, request->block); }
     request->block = NULL;
     base_arena_reset(request->ask.arena, request->arena_mark);
+    if (answer_nothing(groups, request)) { return; }
     if (verdict == GROUP__FULL && !make_room(groups, log_index, item_out)) {
         refuse_later(groups, request, too_large_error(request->ask.kind));
         return;
@@ -517,7 +539,8 @@ static bool poll_answering(struct groups *groups)
     base_list_remove(&groups->answering, link);
     struct group__group *group = request->group;
     bool is_join = request->ask.kind == GROUP_JOIN;
-    if (is_join ? group__join_answer(groups, request) : group__sync_answer(groups, request)) {
+    bool is_built = is_join ? group__join_answer(groups, request) : group__sync_answer(groups, request);
+    if (is_built || answer_nothing(groups, request)) {
         group->answers_due -= 1;
         return true;
     }
@@ -531,9 +554,18 @@ static bool poll_refused(struct groups *groups)
     if (link == NULL) { return false; }
     struct group__request *request = BASE_ITEM(link, struct group__request, link);
     base_list_remove(&groups->refused, link);
-    if (group__refuse(groups, request, request->refusal)) { return true; }
+    if (group__refuse(groups, request, request->refusal) || answer_nothing(groups, request)) { return true; }
     base_list_push_front(&groups->refused, link);
     return false;
+}
+
+static bool poll_beats(struct groups *groups)
+{
+    struct base_link *link = base_list_pop_front(&groups->beats);
+    if (link == NULL) { return false; }
+    enum group__verdict verdict = decide(groups, BASE_ITEM(link, struct group__request, link));
+    CHECK(verdict == GROUP__DONE);
+    return true;
 }
 
 static bool poll_reads(struct groups *groups)
@@ -544,7 +576,8 @@ static bool poll_reads(struct groups *groups)
     base_list_remove(&groups->reads, link);
     if (decide(groups, request) == GROUP__DONE) { return true; }
     base_arena_reset(request->ask.arena, request->arena_mark);
-    base_list_push_front(&groups->reads, link);
+    if (answer_nothing(groups, request)) { return true; }
+    base_list_push_back(&groups->reads, link); /* others may need less */
     return false;
 }
 
@@ -574,7 +607,7 @@ void group_poll(struct groups *groups, uint64_t now_ns, int64_t wall_ms, struct 
         give_answer(groups, BASE_ITEM(link, struct group__request, link), item_out);
         return;
     }
-    if (poll_timers(groups)) { return; }
+    if (poll_timers(groups) || poll_beats(groups)) { return; }
     if (now_ns >= groups->retry_ns) { /* else memory was short a moment ago */
         if (poll_answering(groups) || poll_refused(groups)) { return; }
         /* What is to be answered from the state goes first: the state stays as it is until it has been. */

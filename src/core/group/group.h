@@ -40,6 +40,7 @@ struct group_config {
     size_t state_bytes;          /* for texts, subscriptions, assignments */
     uint32_t proposal_bytes;     /* of an ordinary proposal */
     uint32_t proposal_bytes_max; /* of one that holds a single large decision */
+    size_t answer_bytes_max;     /* of a block for one: a longer answer is none */
     int32_t size_max;            /* group.max.size */
     int32_t session_min_ms;      /* group.min.session.timeout.ms */
     int32_t session_max_ms;
@@ -128,7 +129,8 @@ enum group_out_kind {
     GROUP_OUT_NOTHING = 0, /* no work left, but what group_next_alarm_ns says */
     GROUP_OUT_WORKED,      /* something was done; ask again */
     GROUP_OUT_PROPOSE, /* log, records: append as one batch, synced; then group_committed or group_failed. Borrowed until then */
-    GROUP_OUT_ANSWER, /* token, response, block (base_pages: the caller gives it back when it has read the response; may be NULL) */
+    GROUP_OUT_ANSWER, /* token, response (NULL: it finds no block, and never will or has not for 30 s), block (base_pages: the caller gives it back when it has read
+                         the response; may be NULL) */
 };
 struct group_out {
     enum group_out_kind kind;

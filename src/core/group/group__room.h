@@ -145,7 +145,9 @@ struct group__request {
     const void *response; /* built */
     void *block;
     size_t arena_mark;
-    int16_t refusal; /* of one on groups.refused */
+    int16_t refusal;           /* of one on groups.refused */
+    bool is_too_long;          /* its answer: it gets none */
+    uint64_t starves_until_ns; /* 0: it does not wait for memory */
     /* a join or sync that is to be answered from the state */
     struct group__group *group;
     struct group__member *member;
@@ -204,6 +206,7 @@ struct groups {
     struct base_map offsets_map;
     struct base_heap sessions; /* of members */
     struct base_heap timers;   /* of groups */
+    struct base_list beats;    /* heartbeats: they need no memory, and who beats must not be held up by who does */
     struct base_list reads;
     struct base_list answering; /* joins and syncs, answered from the state */
     struct base_list answered;  /* response is there */

@@ -156,6 +156,72 @@ static void a_commit_keeps_the_room_of_the_group_that_it_makes(void **state)
     assert_int_equal(fetched("g", "t", 0), 5);
 }
 
+/* The words beside one offset, so many times in one answer. */
+static uint32_t fetch_over_and_over(int32_t count)
+{
+    static int32_t indexes[8192]; /* all 0 */
+    static struct kafka_offset_fetch_request_offset_fetch_request_group request;
+    static struct kafka_offset_fetch_request_offset_fetch_request_topics topic;
+    kafka_offset_fetch_request_offset_fetch_request_group_init(&request);
+    kafka_offset_fetch_request_offset_fetch_request_topics_init(&topic);
+    request.group_id = kafka_text_words("s");
+    request.topics = &topic;
+    request.topics_count = 1;
+    topic.name = kafka_text_words("t");
+    topic.partition_indexes = indexes;
+    topic.partition_indexes_count = count;
+    return ask(GROUP_FETCH, 8, "s", &request);
+}
+
+static void an_answer_that_waits_for_memory_keeps_no_heartbeat_waiting(void **state)
+{
+    (void)state;
+    open_desk();
+    const char *ids[STABLE_MAX];
+    given_stable(1, ids);
+    assert_int_equal(commit_words("s", "t", 0, 4096), KAFKA_ERROR_NONE);
+    void *blocks[2];
+    for (size_t i = 0; i < 2; i++) { /* of not quite 16 MiB */
+        blocks[i] = base_pages_take(desk.pages, BASE_CONTROL, ((size_t)8 << 20) >> i);
+        assert_non_null(blocks[i]);
+    }
+    uint32_t token = fetch_over_and_over(1536); /* 6 MiB */
+    pass_ms(1000);
+    assert_false(is_answered(token));
+    assert_int_equal(heartbeat((struct who){.member = ids[0], .generation = 1}), KAFKA_ERROR_NONE);
+    for (size_t i = 0; i < 2; i++) { base_pages_give(desk.pages, blocks[i]); }
+    pass_ms(100);
+    assert_non_null(answer_of(token));
+}
+
+static void an_answer_that_no_block_holds_is_none(void **state)
+{
+    (void)state;
+    open_desk();
+    const char *ids[STABLE_MAX];
+    given_stable(1, ids);
+    assert_int_equal(commit_words("s", "t", 0, 4096), KAFKA_ERROR_NONE);
+    assert_null(answer_of(fetch_over_and_over(8192))); /* 32 MiB, asked for by 32 KiB */
+    assert_int_equal(heartbeat((struct who){.member = ids[0], .generation = 1}), KAFKA_ERROR_NONE);
+}
+
+static void answers_that_wait_for_each_other_s_memory_end(void **state)
+{
+    (void)state;
+    open_desk();
+    assert_int_equal(commit_words("s", "t", 0, 4096), KAFKA_ERROR_NONE);
+    assert_non_null(answer_of(fetch_over_and_over(1536))); /* whose block the desk keeps until it has the others */
+    (void)fetch_over_and_over(1536);
+    uint32_t third = fetch_over_and_over(1536);
+    assert_false(is_answered(third));
+    uint32_t committed = commit((struct who){.group = "s", .generation = -1}, "t", 1, 7);
+    pass_ms(29000);
+    assert_false(is_answered(third));
+    assert_int_equal(commit_error(committed), KAFKA_ERROR_NONE);
+    pass_ms(2000);
+    assert_null(answer_of(third));
+}
+
 static void members_that_find_no_room_for_their_words_may_come_again(void **state)
 {
     (void)state;
@@ -188,6 +254,9 @@ int main(void)
         TEST(words_that_do_not_pack_well_are_refused_before_they_have_no_room),
         TEST(a_generation_of_members_with_many_protocols_finds_the_room_it_was_told_of),
         TEST(a_commit_keeps_the_room_of_the_group_that_it_makes),
+        TEST(an_answer_that_waits_for_memory_keeps_no_heartbeat_waiting),
+        TEST(an_answer_that_no_block_holds_is_none),
+        TEST(answers_that_wait_for_each_other_s_memory_end),
         TEST(members_that_find_no_room_for_their_words_may_come_again),
     };
 #undef TEST
