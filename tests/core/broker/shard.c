@@ -13,6 +13,9 @@
 
 #include <cmocka.h>
 
+#include "broker/broker__.h"
+#include "wire/kafka/produce.h"
+
 #define REGION_BYTES ((size_t)64 << 20)
 #define STEPS_MAX    200000 /* of a test: one that loops ends */
 
@@ -227,6 +230,45 @@ void shard_tell_word(struct shard *shard, enum message_kind kind, uint64_t word0
 }
 
 /* ---- clients ---- */
+
+struct base_part shard_topic(struct shard *shard, const char *name, bool is_here)
+{
+    struct base_part part = {.topic = {{1}}, .index = 0};
+    while ((shard_of(shard->broker, part) == shard->number) != is_here) { part.topic.b[1] += 1; }
+    struct metadata_partition partition = {.id = part, .leader = 1, .replicas_count = 1, .replicas = {1}};
+    assert_int_equal(metadata_put_topic(shard->broker->image, base_slice_text(name), part.topic), BASE_OK);
+    assert_int_equal(metadata_put_partition(shard->broker->image, &partition), BASE_OK);
+    return part;
+}
+
+size_t shard_put_request(uint8_t *at, size_t size_bytes, enum kafka_message message, int16_t version,
+                         int32_t correlation, const void *request)
+{
+    struct kafka_writer writer;
+    kafka_writer_init(&writer, at, size_bytes);
+    enum base_rc rc = kafka_request_encode(message, request, version, correlation, kafka_text_words("client"), &writer);
+    assert_int_equal(rc, BASE_OK);
+    return writer.used_bytes;
+}
+
+size_t shard_put_produce(uint8_t *at, size_t size_bytes, int16_t version, int32_t correlation, const char *topic,
+                         struct base_slice records)
+{
+    struct kafka_produce_request_partition_produce_data partition;
+    kafka_produce_request_partition_produce_data_init(&partition);
+    partition.records = kafka_records_of(records.at, records.size_bytes);
+    struct kafka_produce_request_topic_produce_data of_topic;
+    kafka_produce_request_topic_produce_data_init(&of_topic);
+    of_topic.name = kafka_text_words(topic);
+    of_topic.partition_data = &partition;
+    of_topic.partition_data_count = 1;
+    struct kafka_produce_request produce;
+    kafka_produce_request_init(&produce);
+    produce.acks = -1;
+    produce.topic_data = &of_topic;
+    produce.topic_data_count = 1;
+    return shard_put_request(at, size_bytes, KAFKA_MESSAGE_PRODUCE_REQUEST, version, correlation, &produce);
+}
 
 uint32_t shard_connect(struct shard *shard)
 {

@@ -13,6 +13,7 @@
 
 #include "broker/broker.h"
 #include "broker/broker__message.h"
+#include "wire/kafka/kafka.h"
 
 #define SHARD_FILES   64
 #define SHARD_ASKED   256
@@ -52,8 +53,16 @@ struct shard *shard_make(uint32_t number); /* 0 or 1 */
 void shard_free(struct shard *shard);
 void shard_start(struct shard *shard); /* it takes START; and runs */
 void shard_run(struct shard *shard);
-void shard_stop(struct shard *shard);        /* asks it to; and runs */
+void shard_stop(struct shard *shard); /* asks it to; and runs */
+/* A topic of one partition is in the image, on this shard or on the other; its log is not open. */
+struct base_part shard_topic(struct shard *shard, const char *name, bool is_here);
 uint32_t shard_connect(struct shard *shard); /* a client; its slot */
+/* What a client says, as a frame; its size. */
+size_t shard_put_request(uint8_t *at, size_t size_bytes, enum kafka_message message, int16_t version,
+                         int32_t correlation, const void *request);
+/* A Produce, acks=all, for the first partition of a topic, by name. */
+size_t shard_put_produce(uint8_t *at, size_t size_bytes, int16_t version, int32_t correlation, const char *topic,
+                         struct base_slice records);
 /* From a client: bytes come, in one piece, once there is a buffer for them; and runs. `before`, where it is not NULL, is called when the
  * buffer is there and the bytes are not. */
 void shard_receive(struct shard *shard, uint32_t slot, const void *bytes, size_t size_bytes,

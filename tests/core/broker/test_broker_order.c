@@ -13,7 +13,6 @@
 
 #include "shard.h"
 #include "wire/kafka/fetch.h"
-#include "wire/kafka/produce.h"
 
 #define VERSION      9
 #define BATCH_BYTES  100
@@ -23,41 +22,13 @@
 
 static const char topic_name[] = "t";
 
-/* A topic whose only partition is the other shard's. */
-static void given_a_topic(struct shard *shard)
-{
-    struct base_part part = {.topic = {{1}}, .index = 0};
-    while (shard_of(shard->broker, part) == shard->number) { part.topic.b[1] += 1; }
-    struct metadata_partition partition = {.id = part, .leader = 1, .replicas_count = 1, .replicas = {1}};
-    assert_int_equal(metadata_put_topic(shard->broker->image, base_slice_text(topic_name), part.topic), BASE_OK);
-    assert_int_equal(metadata_put_partition(shard->broker->image, &partition), BASE_OK);
-}
-
 /* A Produce whose batch begins with the byte `mark`. */
 static size_t put_produce(uint8_t *at, size_t size_bytes, uint8_t mark)
 {
     uint8_t batch[BATCH_BYTES];
     memset(batch, 0, sizeof batch);
     batch[0] = mark;
-    struct kafka_produce_request_partition_produce_data partition;
-    kafka_produce_request_partition_produce_data_init(&partition);
-    partition.records = kafka_records_of(batch, sizeof batch);
-    struct kafka_produce_request_topic_produce_data topic;
-    kafka_produce_request_topic_produce_data_init(&topic);
-    topic.name = kafka_text_words(topic_name);
-    topic.partition_data = &partition;
-    topic.partition_data_count = 1;
-    struct kafka_produce_request produce;
-    kafka_produce_request_init(&produce);
-    produce.acks = -1;
-    produce.topic_data = &topic;
-    produce.topic_data_count = 1;
-    struct kafka_writer writer;
-    kafka_writer_init(&writer, at, size_bytes);
-    assert_int_equal(kafka_request_encode(KAFKA_MESSAGE_PRODUCE_REQUEST, &produce, VERSION, mark,
-                                          kafka_text_words("client"), &writer),
-                     BASE_OK);
-    return writer.used_bytes;
+    return shard_put_produce(at, size_bytes, VERSION, mark, topic_name, base_slice_of(batch, sizeof batch));
 }
 
 static void receive_produces(struct shard *shard, uint32_t slot, uint8_t first, uint8_t last,
@@ -93,7 +64,7 @@ static void what_is_produced_behind_a_request_that_finds_no_memory_waits_for_it(
     struct shard *shard = shard_make(0);
     shard_start(shard);
     assert_true(shard->is_ready);
-    given_a_topic(shard);
+    (void)shard_topic(shard, topic_name, false);
     uint32_t slot = shard_connect(shard);
     receive_produces(shard, slot, 'a', 'b', refuse_the_next);
     assert_int_equal(base_pages_refused(shard->broker->pages), DECODE_TAKES);
@@ -110,7 +81,7 @@ static void those_that_wait_keep_their_order_however_often_the_first_one_finds_n
     (void)state;
     struct shard *shard = shard_make(0);
     shard_start(shard);
-    given_a_topic(shard);
+    (void)shard_topic(shard, topic_name, false);
     uint32_t slot = shard_connect(shard);
     receive_produces(shard, slot, 'a', 'd', refuse_many);
     for (uint32_t i = 0; i < 10; i++) { shard_wait(shard, shard->now_ns + 11 * MS); }
@@ -135,12 +106,7 @@ static size_t put_fetch(uint8_t *at, size_t size_bytes, int32_t session, int32_t
     fetch.max_bytes = 1000;
     fetch.session_id = session;
     fetch.session_epoch = epoch;
-    struct kafka_writer writer;
-    kafka_writer_init(&writer, at, size_bytes);
-    assert_int_equal(kafka_request_encode(KAFKA_MESSAGE_FETCH_REQUEST, &fetch, 12, epoch, kafka_text_words("client"),
-                                          &writer),
-                     BASE_OK);
-    return writer.used_bytes;
+    return shard_put_request(at, size_bytes, KAFKA_MESSAGE_FETCH_REQUEST, 12, epoch, &fetch);
 }
 
 /* The second one would have the session, and could not be answered before the first one, which would wait for the session. */

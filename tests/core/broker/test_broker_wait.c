@@ -13,7 +13,6 @@
 
 #include "shard.h"
 #include "wire/kafka/fetch.h"
-#include "wire/kafka/produce.h"
 
 #define VERSION   12 /* the last one that names topics */
 #define BY_ID     13
@@ -26,10 +25,8 @@ static const char topic_name[] = "t";
 static void say(struct shard *shard, uint32_t slot, enum kafka_message message, int16_t version, const void *request)
 {
     uint8_t bytes[BYTES_MAX];
-    struct kafka_writer writer;
-    kafka_writer_init(&writer, bytes, sizeof bytes);
-    assert_int_equal(kafka_request_encode(message, request, version, 1, kafka_text_words("client"), &writer), BASE_OK);
-    shard_receive(shard, slot, bytes, writer.used_bytes, NULL);
+    size_t used_bytes = shard_put_request(bytes, sizeof bytes, message, version, 1, request);
+    shard_receive(shard, slot, bytes, used_bytes, NULL);
 }
 
 static void produce(struct shard *shard, uint32_t slot)
@@ -38,21 +35,20 @@ static void produce(struct shard *shard, uint32_t slot)
     struct rec_build build;
     assert_int_equal(rec_build_init(&build, memory, sizeof memory, rec_build_plain()), BASE_OK);
     assert_int_equal(rec_build_add(&build, 1000, rec_null(), rec_value_of(base_slice_text("value")), NULL, 0), BASE_OK);
-    struct base_slice batch = rec_build_end(&build);
-    struct kafka_produce_request_partition_produce_data partition;
-    kafka_produce_request_partition_produce_data_init(&partition);
-    partition.records = kafka_records_of(batch.at, batch.size_bytes);
-    struct kafka_produce_request_topic_produce_data topic;
-    kafka_produce_request_topic_produce_data_init(&topic);
-    topic.name = kafka_text_words(topic_name);
-    topic.partition_data = &partition;
-    topic.partition_data_count = 1;
-    struct kafka_produce_request request;
-    kafka_produce_request_init(&request);
-    request.acks = -1;
-    request.topic_data = &topic;
-    request.topic_data_count = 1;
-    say(shard, slot, KAFKA_MESSAGE_PRODUCE_REQUEST, VERSION, &request);
+    uint8_t bytes[BYTES_MAX];
+    size_t used_bytes = shard_put_produce(bytes, sizeof bytes, VERSION, 1, topic_name, rec_build_end(&build));
+    shard_receive(shard, slot, bytes, used_bytes, NULL);
+}
+
+/* One that waits for a byte. */
+static struct kafka_fetch_request fetch_that_waits(void)
+{
+    struct kafka_fetch_request request;
+    kafka_fetch_request_init(&request);
+    request.max_wait_ms = WAIT_MS;
+    request.min_bytes = 1;
+    request.max_bytes = 1000;
+    return request;
 }
 
 static void fetch(struct shard *shard, uint32_t slot)
@@ -65,11 +61,7 @@ static void fetch(struct shard *shard, uint32_t slot)
     topic.topic = kafka_text_words(topic_name);
     topic.partitions = &partition;
     topic.partitions_count = 1;
-    struct kafka_fetch_request request;
-    kafka_fetch_request_init(&request);
-    request.max_wait_ms = WAIT_MS;
-    request.min_bytes = 1;
-    request.max_bytes = 1000;
+    struct kafka_fetch_request request = fetch_that_waits();
     request.session_epoch = FETCHSESSION_EPOCH_FINAL;
     request.topics = &topic;
     request.topics_count = 1;
@@ -79,11 +71,7 @@ static void fetch(struct shard *shard, uint32_t slot)
 /* A topic with a partition of this shard; it is empty. */
 static struct base_part given_a_topic(struct shard *shard)
 {
-    struct base_part part = {.topic = {{1}}, .index = 0};
-    while (shard_of(shard->broker, part) != shard->number) { part.topic.b[1] += 1; }
-    struct metadata_partition partition = {.id = part, .leader = 1, .replicas_count = 1, .replicas = {1}};
-    assert_int_equal(metadata_put_topic(shard->broker->image, base_slice_text(topic_name), part.topic), BASE_OK);
-    assert_int_equal(metadata_put_partition(shard->broker->image, &partition), BASE_OK);
+    struct base_part part = shard_topic(shard, topic_name, true);
     port_out_begin(&shard->out);
     back_log_open(shard->broker, metadata_topic_by_id(shard->broker->image, part.topic),
                   metadata_partition_by_id(shard->broker->image, part), &shard->out);
@@ -135,11 +123,7 @@ static void fetch_on(struct shard *shard, uint32_t slot, int32_t session, int32_
     kafka_fetch_request_fetch_topic_init(&topic);
     topic.partitions = &partition;
     topic.partitions_count = 1;
-    struct kafka_fetch_request request;
-    kafka_fetch_request_init(&request);
-    request.max_wait_ms = WAIT_MS;
-    request.min_bytes = 1;
-    request.max_bytes = 1000;
+    struct kafka_fetch_request request = fetch_that_waits();
     request.session_id = session;
     request.session_epoch = epoch;
     if (news != NULL) {

@@ -184,6 +184,16 @@ static void expect_breach(const char *id, const char *words)
     expect_first(id, words);
 }
 
+/* Member a is alone in generation 1. */
+static void look_at_first(void)
+{
+    check_groups_rules(groups, 60000, 5000000000);
+    begin_look(1);
+    see_group(1, true);
+    see_member(0, "a", NULL);
+    check_groups_looked(groups);
+}
+
 /* Member a, alone in generation 1, has committed offset 5. */
 static void given_state(const char *more)
 {
@@ -191,11 +201,7 @@ static void given_state(const char *more)
     (void)snprintf(lines, sizeof lines, "%s%s",
                    JOINED("10", "0", "a", "a", "1") COMMITTED("14", "1", "ok", "a", "1", "1"), more);
     given(lines);
-    check_groups_rules(groups, 60000, 5000000000);
-    begin_look(1);
-    see_group(1, true);
-    see_member(0, "a", NULL);
-    check_groups_looked(groups);
+    look_at_first();
     begin_look(2);
     see_group(1, true);
     see_member(0, "a", NULL);
@@ -241,11 +247,7 @@ static void given_that_the_next_round_came_first(void)
 {
     static const uint8_t assignment[] = {0, 0, 0, 0, 0, 1, 0, 1, 't', 0, 0, 0, 1, 0, 0, 0, 0, 255, 255, 255, 255};
     given(JOINED("10", "0", "a", "a", "2"));
-    check_groups_rules(groups, 60000, 5000000000);
-    begin_look(1);
-    see_group(1, true);
-    see_member(0, "a", NULL);
-    check_groups_looked(groups);
+    look_at_first();
     begin_look(2);
     see_group(2, true);
     see_owner(0, "a", NULL, base_slice_of(assignment, sizeof assignment));
