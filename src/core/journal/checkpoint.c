@@ -20,6 +20,13 @@ bool journal__ck_is_busy(const struct journal *journal)
     return stage != JOURNAL__CK_IDLE && stage != JOURNAL__CK_GATHERING;
 }
 
+/* Greater than any that the start found, or that a group calls synced: what a group vouches for is a number. */
+static uint64_t sequence_next(const struct journal *journal)
+{
+    const struct journal__load *load = &journal->load;
+    return base_max_u64(journal->checkpoint_synced, base_max_u64(load->checkpoint_max, load->checkpoint_seen)) + 1;
+}
+
 static void begin(struct journal *journal, uint32_t which, struct port_out *out)
 {
     struct journal__ck *ck = &journal->ck;
@@ -33,7 +40,7 @@ static void begin(struct journal *journal, uint32_t which, struct port_out *out)
         .stage = JOURNAL__CK_OPENING,
         .which = which,
         .slot = slot,
-        .sequence = base_max_u64(journal->checkpoint_synced, journal->load.checkpoint_max) + 1,
+        .sequence = sequence_next(journal),
         .begin = journal->end,
         .begin_sequence = journal->sequence,
     };

@@ -253,7 +253,8 @@ static void end_walk(struct journal *journal)
     load->settle_at = base_max_u64(load->line, load->chosen.begin);
     load->settle_end = base_max_u64(load->settle_at, walk->position);
     bool is_worn = load->life_max >= JOURNAL__LIFE_MAX || journal->sequence >= JOURNAL__SEQUENCE_MAX ||
-                   load->checkpoint_max >= JOURNAL__SEQUENCE_MAX || load->number_max >= JOURNAL__NUMBER_MAX;
+                   load->checkpoint_max >= JOURNAL__SEQUENCE_MAX || load->checkpoint_seen >= JOURNAL__SEQUENCE_MAX ||
+                   load->number_max >= JOURNAL__NUMBER_MAX;
     if (is_worn) { /* no sound writer gets here */
         journal__load_end(journal, PORT_OTHER);
         return;

@@ -152,6 +152,29 @@ static void a_bad_newest_checkpoint_gives_way_to_the_one_before(void **state)
     end(host);
 }
 
+/* Groups call that number synced: a new checkpoint of the same would count as durable before it is. */
+static void the_number_of_a_checkpoint_that_went_bad_is_not_given_again(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    struct host *host = given_journal(&config);
+    append(host, 3, 200);
+    host_checkpoint(host, false); /* b */
+    append(host, 3, 200);
+    host_checkpoint(host, false); /* a */
+    append(host, 3, 200);
+    struct fake_disk *disk = copy_of(host->disk);
+    end(host);
+    uint64_t sequence = base_get_u64(fake_disk_file(disk, CHECKPOINT_A)->cache + 32);
+    fake_disk_flip(fake_disk_file(disk, CHECKPOINT_A), 10, 1);
+    host = given_recovered(disk, &config);
+    assert_int_equal(host->state, 3);
+    host_checkpoint(host, false);
+    assert_int_equal(host->checkpoint_rc, PORT_OK);
+    assert_true(base_get_u64(fake_disk_file(host->disk, CHECKPOINT_A)->cache + 32) > sequence);
+    end(host);
+}
+
 static void two_bad_checkpoints_are_damage_and_never_an_empty_start(void **state)
 {
     (void)state;
@@ -446,6 +469,7 @@ int main(void)
         cmocka_unit_test(a_crash_at_any_effect_of_a_start_after_a_clean_stop_is_not_clean_once_replayed),
         cmocka_unit_test(a_clean_mark_with_something_behind_it_is_none),
         cmocka_unit_test(a_bad_newest_checkpoint_gives_way_to_the_one_before),
+        cmocka_unit_test(the_number_of_a_checkpoint_that_went_bad_is_not_given_again),
         cmocka_unit_test(two_bad_checkpoints_are_damage_and_never_an_empty_start),
         cmocka_unit_test(trimmed_files_whose_checkpoint_is_lost_are_damage),
         cmocka_unit_test(an_end_record_of_an_older_checkpoint_ends_no_newer_one),
