@@ -70,6 +70,13 @@ static void leave(struct journal__walk *walk)
     walk->has_candidate = false;
 }
 
+/* A group of a later life stands inside: what is left of this one is what a cut left behind. */
+static bool is_built_upon(const struct journal__walk *walk, const struct journal__head *head)
+{
+    return walk->has_candidate && walk->candidate.life > head->life &&
+           walk->candidate.position < head->position + head->bytes;
+}
+
 /* A trailer on this page may lead to the copy of the header that was not found. True: it did, or the copy is being read. */
 static bool look_at_copy(struct journal *journal, const uint8_t *page, bool *is_found_out, struct port_out *out)
 {
@@ -89,7 +96,7 @@ static bool look_at_copy(struct journal *journal, const uint8_t *page, bool *is_
     struct journal__head head;
     if (!journal__get_head(copy, journal->id, walk->position, journal->file_bytes, &head)) { return false; }
     if (!is_next(walk, &head) || head.bytes != end - walk->position) { return false; }
-    if (journal__table_bytes(head.row_count) != trailer.copy_bytes) { return false; }
+    if (journal__table_bytes(head.row_count) != trailer.copy_bytes || is_built_upon(walk, &head)) { return false; }
     walk->head = head;
     walk->table_at = copy_at;
     walk->is_copy = true;

@@ -342,6 +342,18 @@ static bool is_whole(const struct head *head, const uint8_t *group)
 
 enum found { FOUND_END, FOUND_GROUP, FOUND_LATER };
 
+/* A group of a later life stands inside: what is left of this one is what a cut left behind. */
+static bool is_built_upon(struct chain *chain, const struct head *group)
+{
+    for (uint64_t at = group->position + PAGE_BYTES; at < group->position + group->bytes; at += PAGE_BYTES) {
+        const uint8_t *page = bytes_at(chain, at, PAGE_BYTES);
+        struct head head;
+        if (page == NULL) { return false; }
+        if (get_head(chain, page, at, &head) && head.flags == 0 && head.life > group->life) { return true; }
+    }
+    return false;
+}
+
 /* The copy of the header that should stand at `position`: behind the group, found by its trailer. */
 static bool find_copy(struct chain *chain, uint64_t position, uint64_t sequence, struct head *head_out)
 {
@@ -355,7 +367,7 @@ static bool find_copy(struct chain *chain, uint64_t position, uint64_t sequence,
         const uint8_t *copy = bytes_at(chain, end - TRAILER_BYTES - copy_bytes, HEAD_BYTES);
         if (copy != NULL && get_head(chain, copy, position, head_out) && head_out->sequence == sequence &&
             head_out->flags == 0 && head_out->bytes == end - position) {
-            return true;
+            return !is_built_upon(chain, head_out);
         }
     }
     return false;

@@ -231,6 +231,42 @@ static void an_older_group_that_a_later_life_wrote_into_is_not_gone_on_at(void *
     end(host);
 }
 
+/* The first group of the later life went bad, and its place has the copy of the older one's header still, far behind it. */
+static void the_end_of_an_older_group_does_not_lead_over_what_a_later_life_wrote(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    struct host *host = given_recovered(given_groups(&config, 3, 1, 100), &config);
+    uint64_t torn_at = end_of(host->disk) - PAGE; /* the line alone: the next group is written over it */
+    host->appended = host->acked = 3;
+    assert_true(host_append(host, 28000));
+    host_turn(host);
+    assert_true(host_do(host)); /* written, not synced */
+    struct fake_disk *disk = copy_of(host->disk);
+    end(host);
+    assert_int_equal(end_of(disk) - torn_at, 7 * PAGE);
+    fake_disk_flip(fake_disk_file(disk, FILE_0), torn_at + PAGE, 1);
+    host = given_recovered(disk, &config);
+    assert_int_equal(host->replayed_count, 3);
+    host->appended = host->acked = 10;
+    const uint64_t sizes[4] = {100, 100, 30000, 100}; /* the third one is for the next file */
+    for (int i = 0; i < 4; i++) {
+        assert_true(host_append(host, sizes[i]));
+        host_run(host);
+    }
+    assert_int_equal(host->acked, 14);
+    disk = copy_of(host->disk);
+    end(host);
+    fake_disk_flip(fake_disk_file(disk, FILE_0), torn_at + 50, 1);
+    fake_disk_flip(fake_disk_file(disk, FILE_0), torn_at + PAGE - 32 - 128 + 50, 1);
+    host = given_recovered(disk, &config);
+    assert_int_equal(host->damage_count, 1);
+    assert_int_equal(host->replayed_bad_count, 0);
+    assert_int_equal(host->replayed_count, 7);
+    for (uint32_t i = 0; i < 7; i++) { assert_int_equal(host->replayed[i], i < 3 ? i + 1 : i + 8); }
+    end(host);
+}
+
 static void the_last_group_is_damage_too_once_the_line_alone_was_written_behind_it(void **state)
 {
     (void)state;
@@ -700,6 +736,7 @@ int main(void)
         cmocka_unit_test(a_bit_flipped_below_the_line_is_reported_or_repaired_and_nothing_else_is_lost),
         cmocka_unit_test(a_group_wiped_below_the_line_is_damage_and_the_later_ones_come_back),
         cmocka_unit_test(an_older_group_that_a_later_life_wrote_into_is_not_gone_on_at),
+        cmocka_unit_test(the_end_of_an_older_group_does_not_lead_over_what_a_later_life_wrote),
         cmocka_unit_test(the_last_group_is_damage_too_once_the_line_alone_was_written_behind_it),
         cmocka_unit_test(a_bit_flipped_above_the_line_is_cut_or_repaired_and_never_replayed_wrong),
         cmocka_unit_test(what_a_cut_left_behind_never_comes_back),
