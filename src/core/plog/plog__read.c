@@ -688,8 +688,10 @@ static void fetch_step(struct plog *plog, struct plog__read *read, struct plog__
                        struct port_out *out)
 {
     if (!get_log_file(plog, read, log, segment, out)) { return; }
-    if (read->position_bytes >= segment->damage_from && read->position_bytes < segment->damage_to) {
-        answer_damaged(plog, read); /* the file turned out to be short */
+    bool is_damaged = plog__segment_is_damaged(segment) && read->position_bytes < segment->damage_to &&
+                      read->position_bytes + read->batch_bytes > segment->damage_from;
+    if (is_damaged) {
+        answer_damaged(plog, read); /* the file turned out to be short: before the batch, or within it */
         return;
     }
     uint64_t size_bytes = read->kind == PLOG__READ_TIME ? read->batch_bytes : range_bytes(read, segment);

@@ -721,6 +721,36 @@ static void a_read_that_the_disk_refuses_once_says_so_and_damages_nothing(void *
     }
 }
 
+/* Memory knows where the batch stands; the file was closed, and is opened again for the read. */
+static void a_batch_that_its_file_breaks_off_in_is_damage_to_its_reader(void **state)
+{
+    (void)state;
+    for (int is_whole_asked = 0; is_whole_asked < 2; is_whole_asked++) {
+        struct world *world = world_make(1);
+        world->config.files_max = 8;
+        world_start(world);
+        struct plog_ref ref = world_log(world, 0, "topic", 0);
+        struct batch_ask ask = {.value_bytes = 100, .timestamp = 1000};
+        for (int i = 0; i < 2; i++) {
+            (void)world_append(world, ref, ask);
+            world_run(world);
+        }
+        for (int i = 1; i <= 8; i++) { (void)world_append(world, world_log(world, i, "topic", 0), ask); }
+        world_run(world);
+        struct node *file = &world->nodes[world_node(world, "topic-0/00000000000000000000.log")];
+        file->size -= 10;
+        uint64_t token = world_read(world, ref, 1, is_whole_asked == 1 ? 10000 : 10);
+        world_run(world);
+        assert_int_equal(world_answer(world, token)->result, PLOG_DAMAGED);
+        assert_true(world_view(world, ref).is_damaged);
+        token = world_read(world, ref, 0, 10);
+        world_run(world);
+        assert_int_equal(world_answer(world, token)->result, PLOG_OK);
+        world_release(world, &world_answer(world, token)->out);
+        world_free(world);
+    }
+}
+
 static void a_log_of_many_segments_is_retained_in_portions(void **state)
 {
     (void)state;
@@ -902,6 +932,7 @@ int main(void)
         cmocka_unit_test(a_segment_that_went_does_not_come_back_with_a_power_cut),
         cmocka_unit_test(a_segment_that_no_entry_names_goes_with_those_about_it),
         cmocka_unit_test(a_read_that_the_disk_refuses_once_says_so_and_damages_nothing),
+        cmocka_unit_test(a_batch_that_its_file_breaks_off_in_is_damage_to_its_reader),
         cmocka_unit_test(a_log_of_many_segments_is_retained_in_portions),
         cmocka_unit_test(a_record_from_the_future_does_not_defeat_retention),
         cmocka_unit_test(a_record_from_the_future_that_is_replayed_with_the_clock_behind_takes_no_fresh_one_along),
