@@ -346,7 +346,8 @@ static enum go undo_step(struct plog *plog, struct plog__log *log, struct port_o
         return STOP_HERE;
     }
     bool has_more = segment->needs_cut && plog__file_of(plog, &log->writer)->size_at_open > segment->size_bytes;
-    log->is_undo_synced = segment->is_sealed && has_more; /* once a state has it, no start looks behind its end */
+    /* Once a state has a sealed one, no start looks behind its end; behind that of a page-cache log each start looks. */
+    log->is_undo_synced = has_more && (segment->is_sealed || log->config.is_page_cache);
     ask(plog, log, out, PORT_TRUNCATE, PLOG__ASKED_UNDO)->position_bytes = segment->size_bytes;
     return STOP_HERE;
 }
@@ -586,7 +587,12 @@ static void write_done(struct plog *plog, struct plog__log *log, const struct po
         plog__tail_flush(plog, log, segment);
         return;
     }
-    if (!plog->is_failed && !log->is_failed) { plog__undo_want(plog, log, segment); }
+    if (!plog->is_failed && !log->is_failed) {
+        struct plog__file *file = plog__file_of(plog, &log->writer);
+        file->size_at_open = base_max_u64(file->size_at_open, round->position_bytes + round->size_bytes); /* perhaps */
+        segment->needs_cut = true;
+        plog__undo_want(plog, log, segment);
+    }
     fail_writing(plog, log, event->done.rc);
 }
 

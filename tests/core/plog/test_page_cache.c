@@ -176,6 +176,34 @@ static void what_a_new_segment_had_in_its_file_never_comes_back(void **state)
     world_free(world);
 }
 
+/* The first batch of two is whole in the file when the disk is found to be full, and both are refused. */
+static void a_batch_that_was_refused_does_not_come_back_with_a_power_cut(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    world->log_config.is_page_cache = true;
+    world->log_config.flush_messages = 1;
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    append(world, ref, 1);
+    size_t batch_bytes = segment_file(world, 0)->size;
+    world_fault(world, (struct fault){.kind = PORT_WRITE, .suffix = ".log", .times = 1, .count = batch_bytes});
+    world_fault(world, (struct fault){.kind = PORT_WRITE, .suffix = ".log", .times = 1, .rc = PORT_NO_SPACE});
+    struct batch_ask ask = {.value_bytes = 100, .timestamp = 1000};
+    uint64_t tokens[2] = {world_append(world, ref, ask), world_append(world, ref, ask)};
+    while (segment_file(world, 0)->size == batch_bytes) { assert_true(world_step(world)); }
+    struct node *file = segment_file(world, 0);
+    assert_int_equal(file->size, 2 * batch_bytes);
+    file->synced = realloc(file->synced, file->size); /* as it is written back by itself */
+    memcpy(file->synced, file->bytes, file->size);
+    file->synced_size = file->size;
+    world_run(world);
+    for (int i = 0; i < 2; i++) { assert_int_equal(world_answer(world, tokens[i])->result, PLOG_NO_SPACE); }
+    assert_int_equal(segment_file(world, 0)->size, batch_bytes);
+    world_restart(world, CRASH_POWER);
+    expect_log(world, 0, 1);
+    world_free(world);
+}
+
 /* A batch that takes the place of a torn one may be as long as that was: what stood behind it would be its successor. */
 static void what_stands_behind_the_end_is_gone_for_good_before_anything_takes_its_place(void **state)
 {
@@ -446,6 +474,7 @@ int main(void)
         cmocka_unit_test(what_is_written_where_all_was_lost_is_found_after_a_checkpoint_of_the_empty_log),
         cmocka_unit_test(a_segment_that_was_given_up_is_not_taken_for_the_next_one),
         cmocka_unit_test(what_a_new_segment_had_in_its_file_never_comes_back),
+        cmocka_unit_test(a_batch_that_was_refused_does_not_come_back_with_a_power_cut),
         cmocka_unit_test(what_stands_behind_the_end_is_gone_for_good_before_anything_takes_its_place),
         cmocka_unit_test(what_a_start_cuts_off_a_segment_that_it_seals_never_comes_back),
         cmocka_unit_test(a_start_that_fails_to_sync_what_it_cut_off_leaves_the_cut_to_the_next_one),
