@@ -389,7 +389,6 @@ static bool open_current(struct journal *journal, struct port_out *out)
         return false;
     }
     load->is_asked = false;
-    journal->slots[journal->current_slot].state = load->rc == PORT_OK ? JOURNAL__SLOT_OPEN : JOURNAL__SLOT_FREE;
     if (load->rc != PORT_OK) {
         journal->current_slot = JOURNAL__NO_SLOT;
         journal__load_end(journal, load->rc);
@@ -544,6 +543,9 @@ void journal__load_done(struct journal *journal, const struct port_event *event,
         load->rc = event->done.rc;
         load->count = event->done.count;
         load->is_more = event->done.is_more;
+        if (event->done.effect == PORT_OPEN) { /* the file to go on in; also where the load ends now, and closes it */
+            journal->slots[journal->current_slot].state = load->rc == PORT_OK ? JOURNAL__SLOT_OPEN : JOURNAL__SLOT_FREE;
+        }
     }
     journal__load_step(journal, out);
 }

@@ -1,0 +1,79 @@
+/* test_journal_start.c: what a start meets besides what it reads: a stop.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "host.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+static struct fake_disk *copy_of(const struct fake_disk *disk)
+{
+    return fake_disk_crash(disk, FAKE_KEEP_ALL, 0, 0, true);
+}
+
+static void end(struct host *host) { fake_disk_free(host_free(host)); }
+
+static struct host *given_recovered(struct fake_disk *disk, const struct journal_config *config)
+{
+    struct host *host = host_make(disk, config);
+    host->checks_durable = false;
+    host_start(host);
+    assert_true(host->is_replayed);
+    return host;
+}
+
+static struct host *given_journal(const struct journal_config *config)
+{
+    struct host *host = given_recovered(fake_disk_make(), config);
+    assert_int_equal(host->replay_rc, PORT_OK);
+    return host;
+}
+
+static void append(struct host *host, uint32_t count, uint64_t size_bytes)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        assert_true(host_append(host, size_bytes));
+        host_run(host);
+    }
+    assert_int_equal(host->acked, host->appended);
+}
+
+static void a_stop_at_any_effect_of_a_start_ends(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    struct host *first = given_journal(&config);
+    append(first, 3, 100);
+    struct fake_disk *disks[2] = {copy_of(first->disk), fake_disk_make()};
+    end(first);
+    for (int i = 0; i < 2; i++) {
+        bool is_over = false;
+        for (uint32_t effects = 0; !is_over; effects++) {
+            struct host *host = host_make(copy_of(disks[i]), &config);
+            host->checks_durable = false;
+            journal_start(host->journal, &host->out);
+            host_turn(host);
+            for (uint32_t k = 0; k < effects && !host->is_replayed; k++) {
+                if (!host_do(host)) { host_turn(host); }
+            }
+            is_over = host->is_replayed;
+            host_stop(host);
+            assert_true(host->is_replayed);
+            assert_true(host->is_stopped);
+            assert_int_equal(host->disk->queue_count, 0);
+            end(host);
+        }
+        fake_disk_free(disks[i]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_stop_at_any_effect_of_a_start_ends),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
