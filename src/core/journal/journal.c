@@ -100,6 +100,10 @@ uint64_t journal__token(enum journal__purpose purpose, uint32_t low)
 void journal__fail(struct journal *journal, enum port_rc rc)
 {
     CHECK(rc != PORT_OK);
+    if (journal->state == JOURNAL__LOADING && (journal->load.is_busy || journal->reader.is_busy)) {
+        journal->load.failed_rc = rc; /* the blocks are the host's until it is done with them */
+        return;
+    }
     if (journal->state == JOURNAL__LOADING) {
         journal__load_end(journal, rc);
         return;

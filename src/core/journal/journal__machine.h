@@ -223,11 +223,12 @@ struct journal__walk {
 
 struct journal__load {
     enum journal__load_stage stage;
-    bool is_new;     /* no directory was there */
-    bool is_busy;    /* an effect of the loader itself is under way */
-    bool is_waiting; /* an out was given: journal_taken is awaited */
-    bool is_finding; /* a damage was given out: goes on when it was polled */
-    enum port_rc rc; /* of the last effect */
+    bool is_new;            /* no directory was there */
+    bool is_busy;           /* an effect of the loader itself is under way */
+    bool is_waiting;        /* an out was given: journal_taken is awaited */
+    bool is_finding;        /* a damage was given out: goes on when it was polled */
+    enum port_rc rc;        /* of the last effect */
+    enum port_rc failed_rc; /* the disk failed elsewhere: the load ends with this once nothing of it is under way */
     uint64_t count;
     bool is_more;
     uint64_t list_skip;

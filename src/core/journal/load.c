@@ -516,6 +516,10 @@ void journal__load_step(struct journal *journal, struct port_out *out)
     struct journal__load *load = &journal->load;
     for (uint32_t work = 0;; work++) {
         if (load->stage == JOURNAL__LOAD_DONE || load->is_busy || journal->reader.is_busy) { return; }
+        if (load->failed_rc != PORT_OK) {
+            journal__load_end(journal, load->failed_rc);
+            return;
+        }
         if (load->is_waiting || journal->wants_stop) { return; }
         if (load->is_finding) { /* the owner polls it; the next turn goes on */
             if (journal->has_out) {

@@ -1,4 +1,4 @@
-/* test_journal_start.c: what a start meets besides what it reads: a stop.
+/* test_journal_start.c: what a start meets besides what it reads: a stop, and a disk that fails.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -70,10 +70,58 @@ static void a_stop_at_any_effect_of_a_start_ends(void **state)
     }
 }
 
+static bool has_loaders_bytes(const struct fake_disk *disk)
+{
+    for (uint32_t i = 0; i < disk->queue_count; i++) {
+        if (disk->queue[i].effect.kind != PORT_CLOSE_FILE) { return true; }
+    }
+    return false;
+}
+
+static void a_disk_that_fails_beside_a_start_ends_it_when_the_host_has_given_back_what_it_reads_into(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    struct host *first = given_journal(&config);
+    append(first, 3, 100);
+    struct fake_disk *disk = copy_of(first->disk);
+    end(first);
+    uint32_t waited = 0;
+    for (uint32_t effects = 0;; effects++) {
+        struct host *host = host_make(copy_of(disk), &config);
+        host->checks_durable = false;
+        journal_start(host->journal, &host->out);
+        host_turn(host);
+        for (uint32_t i = 0; i < effects && !host->is_replayed; i++) {
+            assert_true(host->out.wants_turn || host->disk->queue_count > 0);
+            if (!host_do(host)) { host_turn(host); }
+        }
+        if (host->is_replayed) {
+            end(host);
+            break;
+        }
+        journal_fail(host->journal, PORT_IO, &host->out);
+        host_turn(host);
+        bool is_waiting = has_loaders_bytes(host->disk);
+        assert_int_equal(host->is_replayed, !is_waiting);
+        assert_int_equal(base_pages_block_count(host->pages) > 0, is_waiting);
+        waited += is_waiting ? 1 : 0;
+        host_run(host);
+        assert_true(host->is_replayed);
+        assert_int_equal(host->replay_rc, PORT_IO);
+        host_stop(host);
+        assert_true(host->is_stopped);
+        end(host);
+    }
+    assert_true(waited > 10);
+    fake_disk_free(disk);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_stop_at_any_effect_of_a_start_ends),
+        cmocka_unit_test(a_disk_that_fails_beside_a_start_ends_it_when_the_host_has_given_back_what_it_reads_into),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
