@@ -46,6 +46,7 @@ struct host {
     uint64_t effects_max;     /* stop carrying out after so many; 0: no limit */
     bool answers_checkpoints; /* does one by itself when it is wanted */
     bool is_cut_off;          /* effects_max reached */
+    bool holds_closes;        /* files are closed when there is nothing else to do */
     bool checks_durable;      /* an acknowledged entry must be durable on the fake disk */
     uint64_t not_durable;     /* entries for which it was not */
     uint32_t effects_of_step_max;

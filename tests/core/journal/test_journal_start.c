@@ -1,4 +1,4 @@
-/* test_journal_start.c: what a start meets besides what it reads: a stop, and a disk that fails.
+/* test_journal_start.c: what a start meets besides what it reads: a stop, a disk that fails or closes files slowly.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -117,11 +117,32 @@ static void a_disk_that_fails_beside_a_start_ends_it_when_the_host_has_given_bac
     fake_disk_free(disk);
 }
 
+static void a_start_waits_for_files_that_close_slowly(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    struct host *host = given_journal(&config);
+    append(host, 20, 20000);
+    assert_non_null(fake_disk_file(host->disk, "weir-journal/0000000008.wj")); /* one more than there are handles */
+    struct host *again = host_make(copy_of(host->disk), &config);
+    end(host);
+    again->checks_durable = false;
+    again->holds_closes = true;
+    journal_start(again->journal, &again->out);
+    do {
+        host_turn(again);
+    } while (host_do(again) || !again->is_replayed);
+    assert_int_equal(again->replay_rc, PORT_OK);
+    assert_int_equal(again->replayed_count, 20);
+    end(again);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_stop_at_any_effect_of_a_start_ends),
         cmocka_unit_test(a_disk_that_fails_beside_a_start_ends_it_when_the_host_has_given_back_what_it_reads_into),
+        cmocka_unit_test(a_start_waits_for_files_that_close_slowly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
