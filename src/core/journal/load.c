@@ -331,9 +331,14 @@ static bool give_states(struct journal *journal, struct port_out *out)
 static bool has_next_file(struct journal *journal, uint64_t number_max, struct port_out *out)
 {
     if (journal->files.is_next_ready) { return true; }
+    if (journal->files.is_short && journal->reserve.is_wanted && journal->reserve.is_there) {
+        journal->files.is_short = false; /* what is kept in reserve goes first: see reserve.c */
+        out->wants_turn = true;
+        return false;
+    }
     if (journal->files.is_short) {
         journal__load_end(journal, journal->files.rc);
-    } else if (!journal__files_is_busy(journal)) {
+    } else if (!journal__files_is_busy(journal) && !journal__reserve_is_busy(journal)) {
         journal__files_want(journal, number_max, out);
     }
     return false;

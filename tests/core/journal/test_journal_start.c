@@ -1,4 +1,4 @@
-/* test_journal_start.c: what a start meets besides what it reads: a stop, a disk that fails or closes files slowly.
+/* test_journal_start.c: what a start meets besides what it reads: a stop, a disk that fails, closes files slowly or is full.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -137,12 +137,43 @@ static void a_start_waits_for_files_that_close_slowly(void **state)
     end(again);
 }
 
+static void a_start_that_needs_a_file_on_a_full_disk_takes_the_room_kept_in_reserve(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    config.reserve_bytes_max = 65536;
+    for (int has_reserve = 0; has_reserve < 2; has_reserve++) {
+        struct host *host = given_journal(&config);
+        append(host, 1, 100);
+        host_settle(host);
+        struct fake_disk *disk = copy_of(host->disk);
+        end(host);
+        (void)fake_disk_put(disk, "weir-journal/0000000002.wj", "hello", 5); /* so file 1 is missing, and 3 is made */
+        struct fake_file *reserve = fake_disk_file(disk, "weir-journal/reserve");
+        assert_non_null(reserve);
+        reserve->reserved_bytes = 65536; /* a crash keeps it */
+        if (has_reserve == 0) { fake_disk_remove(disk, "weir-journal/reserve"); }
+        disk->room_bytes = fake_disk_used(disk);
+        host = given_recovered(disk, &config);
+        assert_int_equal(host->replayed_count, 1);
+        assert_int_equal(host->replay_rc, has_reserve == 1 ? PORT_OK : PORT_NO_SPACE);
+        if (has_reserve == 1) {
+            struct journal_view view;
+            journal_view(host->journal, &view);
+            assert_true(view.is_short_of_room);
+            assert_non_null(fake_disk_file(host->disk, "weir-journal/0000000003.wj"));
+        }
+        end(host);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_stop_at_any_effect_of_a_start_ends),
         cmocka_unit_test(a_disk_that_fails_beside_a_start_ends_it_when_the_host_has_given_back_what_it_reads_into),
         cmocka_unit_test(a_start_waits_for_files_that_close_slowly),
+        cmocka_unit_test(a_start_that_needs_a_file_on_a_full_disk_takes_the_room_kept_in_reserve),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
