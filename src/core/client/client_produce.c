@@ -1,7 +1,8 @@
 /* client_produce.c: batches to the leaders of their partitions, and what becomes of them.
  *
  * With idempotence a batch gets its sequence when it is first sent, and keeps it. Up to five batches of a partition are in
- * flight; one that is sent again goes alone, and those behind it wait. When a sequence is lost for good (a batch was given up, or
+ * flight; one that is sent again goes alone, and those behind it wait. So does the first under a producer id: a broker takes
+ * any sequence of a producer that it does not know, and so the second where it has just refused the first. When a sequence is lost for good (a batch was given up, or
  * the broker does not know the producer any more) the producer id is changed: first every answer of the old one is awaited; then
  * batches that may have been written under it end as unknown, and the others get new sequences.
  *
@@ -340,7 +341,8 @@ static struct batch *candidate(struct client *client, struct part *part)
         struct batch *batch = BASE_ITEM(link, struct batch, link);
         if (batch->state == BATCH_IN_FLIGHT) {
             in_flight += 1;
-            if (batch->attempts > 1 || in_flight == in_flight_max) { return NULL; } /* sent again: alone */
+            bool is_alone = batch->attempts > 1 || batch->sequence == 0; /* sent again, or the first of its id */
+            if (is_alone || in_flight == in_flight_max) { return NULL; }
             continue;
         }
         bool is_sendable = batch->state == BATCH_READY && (batch->attempts == 0 || in_flight == 0);

@@ -122,8 +122,8 @@ static int16_t append(struct fake *fake, struct fake_log *log, struct base_slice
                 return KAFKA_ERROR_NONE;
             }
         }
-        int32_t expected = log->producer_id == batch.producer_id ? log->next_sequence : 0;
-        if (batch.base_sequence != expected) { return KAFKA_ERROR_OUT_OF_ORDER_SEQUENCE_NUMBER; }
+        bool is_known = log->producer_id == batch.producer_id; /* else it is taken at its word */
+        if (is_known && batch.base_sequence != log->next_sequence) { return KAFKA_ERROR_OUT_OF_ORDER_SEQUENCE_NUMBER; }
         log->producer_id = batch.producer_id;
         log->next_sequence = batch.base_sequence + batch.record_count;
     }
