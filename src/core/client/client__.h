@@ -170,7 +170,8 @@ struct part {
     bool is_lost;           /* how: without a commit */
     bool is_dirty;          /* commit_at is to be committed */
     int64_t commit_at;
-    int64_t committed; /* -1: nothing known */
+    int64_t commit_sent; /* of the OffsetCommit that is in flight */
+    int64_t committed;   /* -1: nothing known */
     int16_t commit_error;
 };
 /* In the order in which they are told. */

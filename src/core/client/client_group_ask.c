@@ -337,6 +337,10 @@ static void ask_commit(struct client *client, struct node *node, struct port_out
     if (send(client, node, GROUP_ASK_COMMIT, version, &request, client->config.request_timeout_ms, out, &ask) ==
         BASE_OK) {
         note_parts(ask, parts, count);
+        for (uint32_t i = 0; i < count; i++) {
+            struct part *part = client__part(client, parts[i]);
+            part->commit_sent = part->commit_at;
+        }
     }
 }
 _Static_assert(PARTS_OF_ASK * (sizeof(struct kafka_offset_commit_request_offset_commit_request_topic) + 16 +
@@ -495,11 +499,12 @@ static bool is_of_partition(int16_t error) /* of it alone: the others are well *
            error == KAFKA_ERROR_INVALID_COMMIT_OFFSET_SIZE;
 }
 
+/* Of what was polled while the request was under way (a partition given up takes it along) its answer says nothing. */
 static void end_commit(struct client *client, struct part *part, int16_t error)
 {
-    part->is_dirty = false;
+    part->is_dirty = error == KAFKA_ERROR_NONE && part->commit_at != part->commit_sent;
     part->commit_error = error;
-    if (error == KAFKA_ERROR_NONE) { part->committed = part->commit_at; }
+    if (error == KAFKA_ERROR_NONE) { part->committed = part->commit_sent; }
     client__tell(client, part, TELL_COMMITTED);
 }
 

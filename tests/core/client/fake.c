@@ -521,7 +521,7 @@ static void serve_request(struct fake *fake, struct fake_conn *conn, struct base
     }
 }
 
-/* Whether the request is a fetch that finds nothing yet; then it stays at the front until its time is up. */
+/* Whether the request is a fetch that finds nothing yet: then it stays at the front until its time is up. Or a commit that is held. */
 static bool has_to_wait(struct fake *fake, struct fake_conn *conn, struct base_slice frame)
 {
     static uint8_t memory[1 << 18];
@@ -530,6 +530,11 @@ static bool has_to_wait(struct fake *fake, struct fake_conn *conn, struct base_s
     struct base_slice body;
     struct base_arena arena;
     assert_int_equal(kafka_request_open(frame, &header, &body), BASE_OK);
+    if (header.request_api_key == KAFKA_API_OFFSET_COMMIT && fake->coordinator.holds_commits) {
+        conn->is_waiting = true;
+        conn->wait_until_ns = UINT64_MAX;
+        return true;
+    }
     if (header.request_api_key != KAFKA_API_FETCH || fake->fetch_errors_used < fake->fetch_error_count) {
         return false;
     }

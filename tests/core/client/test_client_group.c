@@ -261,6 +261,26 @@ static void a_commit_that_came_too_late_is_a_loss(void **state)
     fake_free(fake);
 }
 
+/* It gives up all while a commit is under way, and has polled more since: that is committed too, before others read on. */
+static void a_commit_under_way_says_nothing_of_what_was_polled_since(void **state)
+{
+    (void)state;
+    struct fake *fake = given_reader(1);
+    fake->coordinator.holds_commits = true;
+    fake_run(fake, 1000);
+    fake_append(fake, 0, letters + 2, 1, CODEC_NONE);
+    fake_run(fake, 600);
+    expect_told(fake, "vc");
+    fake->parts = 2; /* seen by the leader, which wants the group to divide itself anew */
+    fake_run(fake, 600);
+    assert_int_equal(fake->coordinator.committed[0], -1);
+    fake->coordinator.holds_commits = false;
+    fake_run(fake, 300);
+    expect_told(fake, "0@2 0@3 -0 +0 +1 ~0@3 ~1@-1");
+    assert_int_equal(fake->coordinator.committed[0], 3);
+    fake_free(fake);
+}
+
 static void an_error_for_good_ends_the_group(void **state)
 {
     (void)state;
@@ -539,6 +559,7 @@ int main(void)
         cmocka_unit_test(a_cooperative_member_reads_on_and_gives_up_only_what_it_must),
         cmocka_unit_test(a_member_that_was_thrown_out_has_lost_its_partitions),
         cmocka_unit_test(a_commit_that_came_too_late_is_a_loss),
+        cmocka_unit_test(a_commit_under_way_says_nothing_of_what_was_polled_since),
         cmocka_unit_test(an_error_for_good_ends_the_group),
         cmocka_unit_test(trouble_that_may_heal_is_lived_through),
         cmocka_unit_test(every_version_of_every_request_is_said),
