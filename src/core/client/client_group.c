@@ -612,6 +612,7 @@ void client__turn_group(struct client *client, struct port_out *out)
     switch (member->state) {
     case MEMBER_OUT:
         if (node != NULL && base_list_is_empty(&member->tells)) {
+            leave_round(client); /* what was asked in the old one says nothing about the new one */
             move_to(client, MEMBER_JOINING);
             client__group_ask(client, GROUP_ASK_JOIN, node, out);
         }

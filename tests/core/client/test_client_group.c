@@ -281,6 +281,30 @@ static void a_commit_under_way_says_nothing_of_what_was_polled_since(void **stat
     fake_free(fake);
 }
 
+/* A heartbeat of the old generation is answered when the next JoinGroup is on its way already. */
+static void a_late_answer_of_the_last_round_does_not_end_the_next(void **state)
+{
+    (void)state;
+    struct fake *fake = given_group(1);
+    struct client_group group = ordinary();
+    group.rebalance_timeout_ms = 300; /* no longer is its commit waited for */
+    join(fake, group);
+    fake_append(fake, 0, letters, 2, CODEC_NONE);
+    fake_run(fake, 600);
+    fake->coordinator.holds_commits = true;
+    fake->parts = 2;
+    uint32_t joins = fake->requests[11];
+    fake_run(fake, 1900); /* a commit, heartbeats behind it, and the round that the leader wants */
+    assert_int_equal(fake->requests[11], joins);
+    fails_with(fake, 12, 27);
+    fake->coordinator.holds_commits = false;
+    fake_run(fake, 300);
+    assert_int_equal(fake->coordinator.errors_used[12], 1);
+    assert_int_equal(fake->requests[11], joins + 1);
+    assert_int_equal(view_of(fake).owned, 2);
+    fake_free(fake);
+}
+
 static void an_error_for_good_ends_the_group(void **state)
 {
     (void)state;
@@ -560,6 +584,7 @@ int main(void)
         cmocka_unit_test(a_member_that_was_thrown_out_has_lost_its_partitions),
         cmocka_unit_test(a_commit_that_came_too_late_is_a_loss),
         cmocka_unit_test(a_commit_under_way_says_nothing_of_what_was_polled_since),
+        cmocka_unit_test(a_late_answer_of_the_last_round_does_not_end_the_next),
         cmocka_unit_test(an_error_for_good_ends_the_group),
         cmocka_unit_test(trouble_that_may_heal_is_lived_through),
         cmocka_unit_test(every_version_of_every_request_is_said),
