@@ -205,7 +205,7 @@ static bool has_results(const struct client *client)
 {
     return !base_list_is_empty(&client->done) || !base_list_is_empty(&client->calls_done) ||
            !base_list_is_empty(&client->fetched) || !base_list_is_empty(&client->member.tells) ||
-           client->member.is_end_to_tell;
+           client->member.is_end_to_tell || client__has_parked_end(client);
 }
 
 void client_turn(struct client *client, struct port_out *out)
@@ -237,7 +237,11 @@ void client_turn(struct client *client, struct port_out *out)
     client->has_news = false;
 }
 
-void client_close(struct client *client) { client->is_closing = true; }
+void client_close(struct client *client)
+{
+    client->has_news = client->has_news || !client->is_closing; /* what can't be sent any more is to be polled */
+    client->is_closing = true;
+}
 
 bool client_is_quiet(const struct client *client)
 {

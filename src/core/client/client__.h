@@ -448,6 +448,8 @@ void client__lost_metadata(struct client *client);
 
 /* ---- client_accept.c ---- */
 void client__turn_parked(struct client *client);
+/* Whether client__poll_parked would say something. */
+bool client__has_parked_end(const struct client *client);
 bool client__poll_parked(struct client *client, struct client_result *result_out);
 void client__seal_lingered(struct client *client, struct part *part);
 

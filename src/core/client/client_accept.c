@@ -7,10 +7,11 @@
  */
 #include "client__.h"
 
-#define ABSENT            UINT32_MAX
-#define PARKED_HEAD_BYTES 32
-#define PARKED_BLOCK      16384
-#define BATCH_ROOM_BYTES  (REC_HEADER_BYTES + 32)
+#define ABSENT              UINT32_MAX
+#define PARKED_HEAD_BYTES   32
+#define PARKED_PARTITION_AT 16
+#define PARKED_BLOCK        16384
+#define BATCH_ROOM_BYTES    (REC_HEADER_BYTES + 32)
 
 /* Java's Utils.murmur2, with its seed. */
 uint32_t client_murmur2(struct base_slice key)
@@ -187,7 +188,7 @@ static void write_parked(uint8_t *at, const struct client_record *record)
 {
     base_put_u64(at, record->token);
     base_put_u64(at + 8, (uint64_t)record->timestamp_ms);
-    base_put_u32(at + 16, (uint32_t)record->partition);
+    base_put_u32(at + PARKED_PARTITION_AT, (uint32_t)record->partition);
     base_put_u32(at + 20, size_word(record->key));
     base_put_u32(at + 24, size_word(record->value));
     base_put_u32(at + 28, record->header_count);
@@ -223,7 +224,7 @@ static size_t read_parked(const uint8_t *from, struct client_record *record,
     const uint8_t *at = sizes + (size_t)header_count * 8;
     *record = (struct client_record){.token = base_get_u64(from),
                                      .timestamp_ms = (int64_t)base_get_u64(from + 8),
-                                     .partition = (int32_t)base_get_u32(from + 16),
+                                     .partition = (int32_t)base_get_u32(from + PARKED_PARTITION_AT),
                                      .headers = headers,
                                      .header_count = header_count};
     record->key = read_value(&at, base_get_u32(from + 20));
@@ -298,8 +299,27 @@ void client__turn_parked(struct client *client)
         if (topic->parked_deadline_ns > client->now_ns && !client->is_closing) { continue; }
         topic->state = CLIENT_TOPIC_FAILED;
         topic->error = KAFKA_ERROR_REQUEST_TIMED_OUT;
-        client->has_news = true;
     }
+}
+
+/* Why the first of the topic can never be sent; NONE: it can, or nobody knows yet. */
+static int16_t end_of_parked(const struct client *client, const struct topic *topic, const struct parked *parked)
+{
+    if (topic->state == CLIENT_TOPIC_UNKNOWN) { return KAFKA_ERROR_NONE; }
+    if (topic->state == CLIENT_TOPIC_FAILED) { return topic->error; }
+    if (client->is_closing) { return KAFKA_ERROR_REQUEST_TIMED_OUT; }
+    int32_t partition = (int32_t)base_get_u32((const uint8_t *)parked + parked->read_bytes + PARKED_PARTITION_AT);
+    return partition < topic->partition_count ? KAFKA_ERROR_NONE : KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION;
+}
+
+bool client__has_parked_end(const struct client *client)
+{
+    for (uint32_t i = 0; client->parked_count > 0 && i < client->topics_used; i++) {
+        const struct parked *parked = first_parked(&client->topics[i]);
+        bool is_end = parked != NULL && end_of_parked(client, &client->topics[i], parked) != KAFKA_ERROR_NONE;
+        if (is_end) { return true; }
+    }
+    return false;
 }
 
 /* What can never be sent: its topic has failed, or has no such partition. */
@@ -310,13 +330,9 @@ bool client__poll_parked(struct client *client, struct client_result *result_out
     for (uint32_t i = 0; client->parked_count > 0 && i < client->topics_used; i++) {
         struct topic *topic = &client->topics[i];
         struct parked *parked = first_parked(topic);
-        if (parked == NULL || topic->state == CLIENT_TOPIC_UNKNOWN) { continue; }
+        int16_t error = parked == NULL ? KAFKA_ERROR_NONE : end_of_parked(client, topic, parked);
+        if (error == KAFKA_ERROR_NONE) { continue; }
         size_t bytes = read_parked((const uint8_t *)parked + parked->read_bytes, &record, headers);
-        int16_t error = topic->error;
-        if (topic->state == CLIENT_TOPIC_KNOWN) {
-            if (record.partition < topic->partition_count && !client->is_closing) { continue; }
-            error = client->is_closing ? KAFKA_ERROR_REQUEST_TIMED_OUT : KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION;
-        }
         *result_out = (struct client_result){.kind = CLIENT_PRODUCED,
                                              .outcome = CLIENT_REFUSED,
                                              .token = record.token,
@@ -350,7 +366,10 @@ enum base_rc client_produce(struct client *client, const struct client_record *r
     }
     bool is_known = topic->state == CLIENT_TOPIC_KNOWN && base_list_is_empty(&topic->parked);
     enum base_rc rc = is_known ? put_in_batch(client, topic, record) : park(client, topic, record);
-    if (rc == BASE_MISSING) { rc = park(client, topic, record); } /* its refusal is a result like any other */
+    if (rc == BASE_MISSING) {
+        rc = park(client, topic, record); /* its refusal is a result like any other */
+        client->has_news = true;          /* and nothing else would have it polled */
+    }
     if (rc == BASE_OK) { client->records += 1; }
     return rc;
 }

@@ -328,6 +328,24 @@ static void a_partition_that_is_not_there_refuses(void **state)
     fake_free(fake);
 }
 
+/* Nothing else may happen for minutes: the step that took it asks for another one. */
+static void a_refusal_of_a_known_topic_is_there_at_once(void **state)
+{
+    (void)state;
+    struct fake *fake = given_broker();
+    fake_start(fake);
+    produce(fake, 1, "a");
+    fake_run(fake, 1000);
+    assert_int_equal(fake_produce(fake, 2, 3, NULL, "b"), BASE_OK);
+    port_out_begin(&fake->out);
+    client_turn(fake->client, &fake->out); /* the end of the step in which it was taken */
+    assert_int_equal(fake->out.effect_count, 0);
+    assert_true(fake->out.wants_continue);
+    fake_run(fake, 0);
+    expect(fake, 2, CLIENT_REFUSED, KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION);
+    fake_free(fake);
+}
+
 static void a_leaderless_partition_refuses_when_the_time_is_up(void **state)
 {
     (void)state;
@@ -528,6 +546,7 @@ int main(void)
         cmocka_unit_test(a_topic_that_stays_missing_refuses_its_records),
         cmocka_unit_test(a_topic_that_comes_late_gets_what_waited_for_it),
         cmocka_unit_test(a_partition_that_is_not_there_refuses),
+        cmocka_unit_test(a_refusal_of_a_known_topic_is_there_at_once),
         cmocka_unit_test(a_leaderless_partition_refuses_when_the_time_is_up),
         cmocka_unit_test(memory_is_bounded_and_comes_back),
         cmocka_unit_test(records_beyond_the_limit_wait_for_a_poll),
