@@ -190,6 +190,9 @@ static void take_parts(struct client *client, struct topic *topic,
         if (part->leader < 0) { client__want_metadata(client); }
     }
     if (count != from->partitions_count || count == 0) { return; }
+    for (int32_t i = 0; i < count; i++) { /* one that is named twice takes the place of another */
+        if (client__part_find(client, client__topic_index(client, topic), i) == NULL) { return; }
+    }
     topic->partition_count = count;
     topic->state = CLIENT_TOPIC_KNOWN;
     topic->missing_until_ns = UINT64_MAX;

@@ -189,6 +189,7 @@ static void answer_metadata(struct fake *fake, struct fake_conn *conn, int16_t v
         parts[i].leader_id = fake->is_leaderless ? -1 : 1;
         parts[i].leader_epoch = 0;
     }
+    if (fake->is_one_said_twice) { parts[fake->parts - 1].partition_index = 0; }
     assert_true(request->topics_count <= 8);
     for (int32_t i = 0; i < request->topics_count; i++) {
         bool is_ours = kafka_text_is(request->topics[i].name, TOPIC) && fake->has_topic;

@@ -111,7 +111,8 @@ struct fake {
     bool is_old;               /* refuses newer ApiVersions as before KIP-511 */
     bool has_topic;
     bool is_leaderless;
-    bool drops_requests; /* reads requests and never answers, but for ApiVersions and Metadata */
+    bool is_one_said_twice; /* Metadata: the last partition goes by the number of the first */
+    bool drops_requests;    /* reads requests and never answers, but for ApiVersions and Metadata */
     int32_t parts;
     int16_t produce_errors[64]; /* of the next produce answers, one each; 0: none */
     uint32_t produce_error_count;

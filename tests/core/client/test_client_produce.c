@@ -346,6 +346,23 @@ static void a_refusal_of_a_known_topic_is_there_at_once(void **state)
     fake_free(fake);
 }
 
+/* A partition is missing, and another one there twice: such an answer can't be relied on. */
+static void metadata_that_name_a_partition_twice_are_no_metadata(void **state)
+{
+    (void)state;
+    struct fake *fake = given_broker();
+    fake->parts = 2;
+    fake->is_one_said_twice = true;
+    fake_start(fake);
+    assert_int_equal(fake_produce(fake, 1, 1, NULL, "a"), BASE_OK);
+    fake_run(fake, 1000);
+    assert_int_equal(fake_count(fake, CLIENT_PRODUCED), 0);
+    fake->is_one_said_twice = false;
+    fake_run(fake, 1000);
+    expect(fake, 1, CLIENT_ACKED, 0);
+    fake_free(fake);
+}
+
 static void a_leaderless_partition_refuses_when_the_time_is_up(void **state)
 {
     (void)state;
@@ -547,6 +564,7 @@ int main(void)
         cmocka_unit_test(a_topic_that_comes_late_gets_what_waited_for_it),
         cmocka_unit_test(a_partition_that_is_not_there_refuses),
         cmocka_unit_test(a_refusal_of_a_known_topic_is_there_at_once),
+        cmocka_unit_test(metadata_that_name_a_partition_twice_are_no_metadata),
         cmocka_unit_test(a_leaderless_partition_refuses_when_the_time_is_up),
         cmocka_unit_test(memory_is_bounded_and_comes_back),
         cmocka_unit_test(records_beyond_the_limit_wait_for_a_poll),
