@@ -124,7 +124,8 @@ struct client_config {
     uint32_t fetch_bytes_max;
     uint32_t fetch_partition_bytes_max;
     bool uses_fetch_sessions;  /* KIP-227 */
-    uint64_t read_patience_ms; /* a partition that has given nothing but errors for so long has failed; 0: never */
+    uint64_t read_patience_ms; /* a partition that has given nothing but errors for so long has failed, or had no leader
+                                  that can be reached while other nodes could; 0: never */
     bool is_read_committed;    /* only up to the last stable offset; records of aborted transactions are left out */
     bool is_crc_checked;
 };

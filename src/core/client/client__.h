@@ -152,6 +152,7 @@ struct part {
     int64_t consumed; /* the next to give */
     uint64_t fetch_retry_ns;
     uint64_t errors_since_ns; /* 0: the last answer was good */
+    uint64_t missed_since_ns; /* 0: its leader can be asked, or nobody can */
     bool is_asked;            /* in a request that is in flight */
     bool is_end_told;
     bool is_spoilt;  /* what was fetched can't be read on */

@@ -49,6 +49,7 @@ enum base_rc client_assign(struct client *client, const struct client_assignment
     part->seek_ms = assignment->at;
     part->fetch_retry_ns = 0;
     part->errors_since_ns = 0;
+    part->missed_since_ns = 0;
     part->is_end_told = false;
     part->is_spoilt = false;
     part->error = KAFKA_ERROR_NONE;
@@ -440,6 +441,24 @@ void client__on_fetched(struct client *client, const struct ask *ask, struct bas
 
 /* ---- the turn ---- */
 
+/* It has no leader, or one that can't be reached, though others of the cluster answer. */
+static void miss_leader(struct client *client, struct part *part)
+{
+    uint64_t patience_ns = client->config.read_patience_ms * MS;
+    if (patience_ns == 0) { return; }
+    if (client__node_any(client) == NULL) {
+        part->missed_since_ns = 0;
+        return;
+    }
+    if (part->missed_since_ns == 0) { part->missed_since_ns = client->now_ns; }
+    uint64_t deadline_ns = base_deadline_ns(part->missed_since_ns, patience_ns);
+    if (deadline_ns <= client->now_ns) {
+        client__part_fail(client, part, KAFKA_ERROR_LEADER_NOT_AVAILABLE, PORT_OK);
+    } else {
+        client__alarm(client, deadline_ns);
+    }
+}
+
 void client__turn_consumer(struct client *client, struct port_out *out)
 {
     if (client->is_closing) { return; }
@@ -457,8 +476,11 @@ void client__turn_consumer(struct client *client, struct port_out *out)
             client__part_fail(client, part, KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION, PORT_OK);
         } else if (part->leader < 0) {
             client__want_metadata(client);
+            miss_leader(client, part);
+        } else if (client__node_use(client, part->leader) == NULL) { /* dials it */
+            miss_leader(client, part);
         } else {
-            (void)client__node_use(client, part->leader); /* dials it */
+            part->missed_since_ns = 0;
             if (part->fetch_retry_ns > client->now_ns) { client__alarm(client, part->fetch_retry_ns); }
         }
     }

@@ -179,7 +179,7 @@ static void answer_metadata(struct fake *fake, struct fake_conn *conn, int16_t v
     kafka_metadata_response_metadata_response_broker_init(&broker);
     broker.node_id = 1;
     broker.host = kafka_text_words("broker");
-    broker.port = 9092;
+    broker.port = fake->leader_port == 0 ? 9092 : fake->leader_port;
     answer.brokers = &broker;
     answer.brokers_count = 1;
     answer.controller_id = 1;
@@ -609,8 +609,9 @@ static void carry_out(struct fake *fake, const struct port_effect *effect)
     case PORT_RESOLVE: complete(fake, effect, PORT_OK, 0); return;
     case PORT_CONNECT:
         fake->connects += 1;
-        if (fake->connects_refused > 0) {
-            fake->connects_refused -= 1;
+        bool is_nobody = fake->leader_port != 0 && effect->address.port == fake->leader_port;
+        if (is_nobody || fake->connects_refused > 0) {
+            fake->connects_refused -= is_nobody ? 0 : 1;
             complete(fake, effect, PORT_REFUSED, 0);
             return;
         }

@@ -111,6 +111,7 @@ struct fake {
     bool is_old;               /* refuses newer ApiVersions as before KIP-511 */
     bool has_topic;
     bool is_leaderless;
+    uint16_t leader_port;   /* 0: that of the broker; else one where nobody listens */
     bool is_one_said_twice; /* Metadata: the last partition goes by the number of the first */
     bool drops_requests;    /* reads requests and never answers, but for ApiVersions and Metadata */
     int32_t parts;

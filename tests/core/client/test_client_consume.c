@@ -608,6 +608,27 @@ static void a_partition_that_gives_nothing_but_errors_fails_when_patience_has_an
     }
 }
 
+/* Others answer, and of this one nobody can be asked. */
+static void a_leader_that_is_not_there_fails_its_partition_when_patience_has_an_end(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 4; i++) {
+        struct fake *fake = fake_new();
+        bool is_patient_for_ever = i % 2 == 0;
+        fake->config.read_patience_ms = is_patient_for_ever ? 0 : 500;
+        fake->is_leaderless = i < 2;
+        fake->leader_port = i < 2 ? 0 : 9099;
+        fake_start(fake);
+        assign_from(fake, CLIENT_FROM_BEGINNING, 0, CLIENT_RESET_FAIL);
+        fake_run(fake, 400);
+        assert_int_equal(fake->result_count, 0);
+        fake_run(fake, 4000);
+        assert_int_equal(fake_count(fake, CLIENT_FAILED), is_patient_for_ever ? 0 : 1);
+        if (!is_patient_for_ever) { assert_int_equal(fake->results[0].is.error, KAFKA_ERROR_LEADER_NOT_AVAILABLE); }
+        fake_free(fake);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -627,6 +648,7 @@ int main(void)
         cmocka_unit_test(a_moved_leader_is_looked_up_again),
         cmocka_unit_test(a_rotten_batch_fails_its_partition),
         cmocka_unit_test(a_partition_that_gives_nothing_but_errors_fails_when_patience_has_an_end),
+        cmocka_unit_test(a_leader_that_is_not_there_fails_its_partition_when_patience_has_an_end),
         cmocka_unit_test(answers_cut_at_any_byte_give_the_same_records),
         cmocka_unit_test(a_reader_that_is_behind_stops_the_fetching),
         cmocka_unit_test(what_is_not_assigned_any_more_is_not_shown),
