@@ -66,6 +66,7 @@ static bool is_indefinite(int16_t error)
 {
     return error == KAFKA_ERROR_NOT_ENOUGH_REPLICAS_AFTER_APPEND || error == KAFKA_ERROR_REQUEST_TIMED_OUT ||
            error == KAFKA_ERROR_NOT_LEADER_OR_FOLLOWER ||
+           error == KAFKA_ERROR_UNKNOWN_SERVER_ERROR || /* it does not say at which step */
            error ==
                KAFKA_ERROR_KAFKA_STORAGE_ERROR; /* its sync failed, maybe; the bytes may come back with a restart */
 }

@@ -363,6 +363,21 @@ static void metadata_that_name_a_partition_twice_are_no_metadata(void **state)
     fake_free(fake);
 }
 
+static void an_unexpected_error_leaves_it_open_whether_it_was_written(void **state)
+{
+    (void)state;
+    struct fake *fake = given_broker();
+    fake->produce_errors[0] = KAFKA_ERROR_UNKNOWN_SERVER_ERROR;
+    fake->produce_error_count = 1;
+    fake->error_after_append = true;
+    fake_start(fake);
+    produce(fake, 1, "a");
+    fake_run(fake, 1000);
+    expect(fake, 1, CLIENT_UNKNOWN, KAFKA_ERROR_UNKNOWN_SERVER_ERROR);
+    assert_string_equal(fake_values(fake, 0), "a");
+    fake_free(fake);
+}
+
 static void a_leaderless_partition_refuses_when_the_time_is_up(void **state)
 {
     (void)state;
@@ -565,6 +580,7 @@ int main(void)
         cmocka_unit_test(a_partition_that_is_not_there_refuses),
         cmocka_unit_test(a_refusal_of_a_known_topic_is_there_at_once),
         cmocka_unit_test(metadata_that_name_a_partition_twice_are_no_metadata),
+        cmocka_unit_test(an_unexpected_error_leaves_it_open_whether_it_was_written),
         cmocka_unit_test(a_leaderless_partition_refuses_when_the_time_is_up),
         cmocka_unit_test(memory_is_bounded_and_comes_back),
         cmocka_unit_test(records_beyond_the_limit_wait_for_a_poll),
