@@ -448,6 +448,9 @@ static enum base_rc send_load(struct client *client, struct node *node, uint32_t
         batch->attempts += 1;
         client->batches_in_flight += 1;
         base_list_push_back(&ask->batches, &batch->in_ask);
+        struct part *part = client__part(client, batch->part);
+        base_list_remove(&client->busy, &part->busy); /* it had its turn: others come first into the next request */
+        base_list_push_back(&client->busy, &part->busy);
     }
     return rc;
 }

@@ -328,6 +328,31 @@ static void a_partition_that_is_not_there_refuses(void **state)
     fake_free(fake);
 }
 
+/* Together with one of the others it is too large for a request, and they are always there first. */
+static void a_large_batch_has_its_turn_among_small_ones(void **state)
+{
+    (void)state;
+    struct fake *fake = given_broker();
+    char large[501];
+    memset(large, 'x', 500);
+    large[500] = '\0';
+    fake->parts = 2;
+    fake->config.batch_bytes = 80; /* one record a batch */
+    fake->config.request_bytes = 600;
+    fake_start(fake);
+    for (int32_t i = 0; i < 2; i++) { assert_int_equal(fake_produce(fake, 1, i, NULL, "first-0123456789"), BASE_OK); }
+    fake_run(fake, 1000);
+    fake->result_count = 0;
+    for (uint64_t token = 2; token <= 30; token++) { produce(fake, token, "small-0123456789"); }
+    assert_int_equal(fake_produce(fake, 99, 1, NULL, large), BASE_OK);
+    fake_run(fake, 1000);
+    assert_int_equal(fake_count(fake, CLIENT_PRODUCED), 30);
+    uint32_t before = 0;
+    while (fake->results[before].is.token != 99) { before += 1; }
+    assert_true(before < 15);
+    fake_free(fake);
+}
+
 /* Nothing else may happen for minutes: the step that took it asks for another one. */
 static void a_refusal_of_a_known_topic_is_there_at_once(void **state)
 {
@@ -578,6 +603,7 @@ int main(void)
         cmocka_unit_test(a_topic_that_stays_missing_refuses_its_records),
         cmocka_unit_test(a_topic_that_comes_late_gets_what_waited_for_it),
         cmocka_unit_test(a_partition_that_is_not_there_refuses),
+        cmocka_unit_test(a_large_batch_has_its_turn_among_small_ones),
         cmocka_unit_test(a_refusal_of_a_known_topic_is_there_at_once),
         cmocka_unit_test(metadata_that_name_a_partition_twice_are_no_metadata),
         cmocka_unit_test(an_unexpected_error_leaves_it_open_whether_it_was_written),
