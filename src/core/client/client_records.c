@@ -89,11 +89,13 @@ static bool next_batch(struct client *client, struct fetched *fetched, struct pi
     struct rec_batch batch;
     for (;;) {
         enum rec_verdict verdict = rec_batch_next(&piece->rest, &batch);
-        if (verdict == REC_END || verdict == REC_INCOMPLETE) { return false; } /* a fetch may cut the last batch */
+        bool is_cut = verdict == REC_INCOMPLETE && piece->has_begun; /* the last batch, not the first (KIP-74) */
+        if (verdict == REC_END || is_cut) { return false; }
         if (verdict != REC_OK) {
             complain(client, part, verdict);
             return false;
         }
+        piece->has_begun = true;
         if (rec_is_control(&batch)) { end_aborted(piece, &batch); }
         if (rec_is_control(&batch) || rec_offset_end(&batch) <= part->consumed || is_aborted(piece, &batch)) {
             part->consumed = base_max_i64(part->consumed, rec_offset_end(&batch));

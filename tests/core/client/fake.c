@@ -367,6 +367,7 @@ static void answer_fetch(struct fake *fake, struct fake_conn *conn, int16_t vers
         bytes[p] = malloc(1 << 20);
         assert_non_null(bytes[p]);
         size_t used = part->error_code == 0 ? read_log(log, next.offsets[p], bytes[p]) : 0;
+        if (fake->fetched_bytes_max > 0 && used > fake->fetched_bytes_max) { used = fake->fetched_bytes_max; }
         part->records = kafka_records_of(bytes[p], used);
         bool is_left_out =
             request->session_epoch > 0 && used == 0 && part->error_code == 0 && next.told_ends[p] == log->end;

@@ -125,6 +125,7 @@ struct fake {
     int16_t session_error;   /* once, of a whole fetch that goes on with a session */
     bool forgets_session;    /* once: the next fetch that goes on with it is refused */
     struct fake_session session;
+    size_t fetched_bytes_max; /* of a partition in an answer, which may end in the middle of a batch; 0: no limit */
     int16_t fetch_errors[16];
     uint32_t fetch_error_count;
     uint32_t fetch_errors_used;

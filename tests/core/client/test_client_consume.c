@@ -167,6 +167,27 @@ static void a_rotten_batch_fails_its_partition(void **state)
     fake_free(fake);
 }
 
+/* Whole batches are read; but the first one is given whole by every broker, and where it is not nothing would ever come. */
+static void a_first_batch_that_is_cut_fails_its_partition(void **state)
+{
+    (void)state;
+    struct fake *fake = fake_new();
+    fake_append(fake, 0, letters, 3, CODEC_NONE);
+    fake_append(fake, 0, letters + 3, 2, CODEC_NONE);
+    fake->fetched_bytes_max = fake->logs[0].batches[0].size_bytes + 20;
+    fake_start(fake);
+    assign_from(fake, CLIENT_FROM_BEGINNING, 0, CLIENT_RESET_FAIL);
+    fake_run(fake, 1000);
+    expect_values(fake, "a b c d e");
+    assert_int_equal(fake_count(fake, CLIENT_FAILED), 0);
+    fake->fetched_bytes_max = 20;
+    fake_append(fake, 0, letters, 1, CODEC_NONE);
+    fake_run(fake, 1000);
+    assert_int_equal(fake_count(fake, CLIENT_FAILED), 1);
+    assert_int_equal(fake->results[fake->result_count - 1].is.error, KAFKA_ERROR_CORRUPT_MESSAGE);
+    fake_free(fake);
+}
+
 static void answers_cut_at_any_byte_give_the_same_records(void **state)
 {
     (void)state;
@@ -649,6 +670,7 @@ int main(void)
         cmocka_unit_test(a_rotten_batch_fails_its_partition),
         cmocka_unit_test(a_partition_that_gives_nothing_but_errors_fails_when_patience_has_an_end),
         cmocka_unit_test(a_leader_that_is_not_there_fails_its_partition_when_patience_has_an_end),
+        cmocka_unit_test(a_first_batch_that_is_cut_fails_its_partition),
         cmocka_unit_test(answers_cut_at_any_byte_give_the_same_records),
         cmocka_unit_test(a_reader_that_is_behind_stops_the_fetching),
         cmocka_unit_test(what_is_not_assigned_any_more_is_not_shown),
