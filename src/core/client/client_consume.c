@@ -359,7 +359,13 @@ static void take_piece(struct client *client, struct fetched *fetched, struct pa
     };
     fetched->piece_count += 1;
     part->queued += 1;
-    advance(part, kafka_records_slice(data->records));
+    struct base_slice records = kafka_records_slice(data->records);
+    if (records.size_bytes >
+        0) { /* others come first into the next request: without a session a broker fills in its order */
+        base_list_remove(&client->assigned, &part->assigned);
+        base_list_push_back(&client->assigned, &part->assigned);
+    }
+    advance(part, records);
 }
 
 static void take_pieces(struct client *client, const struct ask *ask, struct fetched *fetched,

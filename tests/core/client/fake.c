@@ -351,6 +351,7 @@ static void answer_fetch(struct fake *fake, struct fake_conn *conn, int16_t vers
     answer.error_code = session_error(fake, request);
     struct fake_session next;
     note_followed(fake, request, &next);
+    if (request->topics_count > 0) { fake->fetch_first = request->topics[0].partitions[0].partition; }
     for (int32_t p = 0; p < FAKE_PARTS_MAX && answer.error_code == 0; p++) {
         if (!next.follows[p]) { continue; }
         const struct fake_log *log = &fake->logs[p];

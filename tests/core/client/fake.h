@@ -141,6 +141,7 @@ struct fake {
     int16_t versions[128];
     uint32_t produce_in_flight;
     uint32_t connects;
+    int32_t fetch_first;      /* the partition that the last one with any named first */
     uint32_t fetches_full;    /* that named epoch 0 */
     uint32_t fetches_gone_on; /* that went on with a session */
     uint32_t partitions_said; /* in fetches that went on with one */

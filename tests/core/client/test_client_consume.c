@@ -167,6 +167,28 @@ static void a_rotten_batch_fails_its_partition(void **state)
     fake_free(fake);
 }
 
+/* A broker without sessions fills its answer in the order of the request: the others must have their turn. */
+static void a_partition_that_gave_records_comes_last_into_the_next_fetch(void **state)
+{
+    (void)state;
+    struct fake *fake = fake_new();
+    fake->parts = 2;
+    fake_start(fake);
+    for (int32_t i = 0; i < 2; i++) {
+        struct client_assignment assignment = {.token = 7,
+                                               .topic = base_slice_text("t"),
+                                               .partition = i,
+                                               .start = CLIENT_FROM_BEGINNING};
+        assert_int_equal(client_assign(fake->client, &assignment), BASE_OK);
+    }
+    for (int32_t i = 0; i < 4; i++) {
+        fake_append(fake, i % 2, letters, 1, CODEC_NONE);
+        fake_run(fake, 2000);
+        assert_int_equal(fake->fetch_first, 1 - i % 2);
+    }
+    fake_free(fake);
+}
+
 /* Whole batches are read; but the first one is given whole by every broker, and where it is not nothing would ever come. */
 static void a_first_batch_that_is_cut_fails_its_partition(void **state)
 {
@@ -670,6 +692,7 @@ int main(void)
         cmocka_unit_test(a_rotten_batch_fails_its_partition),
         cmocka_unit_test(a_partition_that_gives_nothing_but_errors_fails_when_patience_has_an_end),
         cmocka_unit_test(a_leader_that_is_not_there_fails_its_partition_when_patience_has_an_end),
+        cmocka_unit_test(a_partition_that_gave_records_comes_last_into_the_next_fetch),
         cmocka_unit_test(a_first_batch_that_is_cut_fails_its_partition),
         cmocka_unit_test(answers_cut_at_any_byte_give_the_same_records),
         cmocka_unit_test(a_reader_that_is_behind_stops_the_fetching),
