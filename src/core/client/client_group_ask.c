@@ -520,6 +520,19 @@ static void drop_commit(struct client *client)
     }
 }
 
+/* Those that the answer has left out are asked for again, but not at once. */
+static void after_parts(struct client *client, const struct ask *ask, enum group_ask what)
+{
+    for (uint32_t i = 0; i < ask->part_count; i++) {
+        const struct part *part = client__part(client, ask->parts[i]);
+        bool is_left_out = what == GROUP_ASK_COMMIT ? part->is_dirty && part->commit_at == part->commit_sent
+                                                    : part->is_placing && !part->is_leaving;
+        if (!client__is_owned(part) || !is_left_out) { continue; }
+        client__group_later(client);
+        return;
+    }
+}
+
 static void on_committed(struct client *client, const struct ask *ask,
                          const struct kafka_offset_commit_response *answer)
 {
@@ -539,6 +552,7 @@ static void on_committed(struct client *client, const struct ask *ask,
             return;
         }
     }
+    after_parts(client, ask, GROUP_ASK_COMMIT);
 }
 
 static void place(struct client *client, struct part *part, int64_t offset)
@@ -598,6 +612,7 @@ static void on_placed(struct client *client, const struct ask *ask, const struct
             if (!on_place(client, ask, topic, of->partition_index, of->committed_offset, of->error_code)) { return; }
         }
     }
+    after_parts(client, ask, GROUP_ASK_PLACE);
 }
 
 static void on_sync(struct client *client, const struct kafka_sync_group_response *answer)

@@ -63,6 +63,7 @@ struct fake_group {
     int16_t errors[128][8]; /* of the next answers of each api, one each */
     uint32_t error_count[128];
     uint32_t errors_used[128];
+    bool says_nothing;  /* OffsetCommit and OffsetFetch: of no topic */
     bool holds_commits; /* an OffsetCommit, and what comes behind it on its connection, waits until it does not */
     uint32_t lose[128]; /* so many requests of each api are carried out, and the connection then resets */
     /* what it saw */

@@ -275,7 +275,7 @@ static void on_commit(struct fake *fake, struct fake_conn *conn, int16_t version
         if (error == KAFKA_ERROR_NONE) { group->committed[index] = request->topics[0].partitions[i].committed_offset; }
     }
     answer.topics = &topic;
-    answer.topics_count = 1;
+    answer.topics_count = group->says_nothing ? 0 : 1;
     say(fake, conn, KAFKA_API_OFFSET_COMMIT, &answer, version, correlation);
 }
 
@@ -319,7 +319,7 @@ static void on_place(struct fake *fake, struct fake_conn *conn, int16_t version,
     of_group.group_id = kafka_text_words("g");
     of_group.error_code = error;
     of_group.topics = &topics;
-    of_group.topics_count = error == KAFKA_ERROR_NONE ? 1 : 0;
+    of_group.topics_count = error == KAFKA_ERROR_NONE && !group->says_nothing ? 1 : 0;
     if (is_list) {
         answer.groups = &of_group;
         answer.groups_count = 1;

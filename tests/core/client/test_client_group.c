@@ -305,6 +305,28 @@ static void a_late_answer_of_the_last_round_does_not_end_the_next(void **state)
     fake_free(fake);
 }
 
+/* It asks again, but not at once: else the two would have nothing else to do. */
+static void an_answer_that_leaves_partitions_out_is_asked_for_again_later(void **state)
+{
+    (void)state;
+    static const int16_t keys[] = {8, 9};
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(keys); i++) {
+        struct fake *fake = given_group(1);
+        bool is_commit = keys[i] == 8;
+        fake_append(fake, 0, letters, 2, CODEC_NONE);
+        fake->coordinator.says_nothing = !is_commit;
+        join(fake, ordinary());
+        fake->coordinator.says_nothing = true;
+        fake_run(fake, 2000);
+        assert_in_range(fake->requests[keys[i]], 5, 40);
+        fake->coordinator.says_nothing = false;
+        fake_run(fake, 3000);
+        assert_int_equal(fake->coordinator.committed[0], 2);
+        assert_int_equal(view_of(fake).uncommitted, 0);
+        fake_free(fake);
+    }
+}
+
 static void an_error_for_good_ends_the_group(void **state)
 {
     (void)state;
@@ -585,6 +607,7 @@ int main(void)
         cmocka_unit_test(a_commit_that_came_too_late_is_a_loss),
         cmocka_unit_test(a_commit_under_way_says_nothing_of_what_was_polled_since),
         cmocka_unit_test(a_late_answer_of_the_last_round_does_not_end_the_next),
+        cmocka_unit_test(an_answer_that_leaves_partitions_out_is_asked_for_again_later),
         cmocka_unit_test(an_error_for_good_ends_the_group),
         cmocka_unit_test(trouble_that_may_heal_is_lived_through),
         cmocka_unit_test(every_version_of_every_request_is_said),
