@@ -175,7 +175,8 @@ enum session_news client__session_answered(struct client *client, struct node *n
         bool is_of_session = answer->error_code == KAFKA_ERROR_FETCH_SESSION_ID_NOT_FOUND ||
                              answer->error_code == KAFKA_ERROR_INVALID_FETCH_SESSION_EPOCH ||
                              answer->error_code == KAFKA_ERROR_FETCH_SESSION_TOPIC_ID_ERROR;
-        return is_of_session ? SESSION_OVER : SESSION_REFUSED;
+        bool was_full = ask->session_epoch == 0; /* there is nothing else to try at once */
+        return is_of_session && !was_full ? SESSION_OVER : SESSION_REFUSED;
     }
     note_ends(client, session, answer);
     session->id = answer->session_id;

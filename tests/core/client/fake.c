@@ -303,6 +303,7 @@ static int16_t session_error(struct fake *fake, const struct kafka_fetch_request
         fake->fetches_full += 1;
         if (request->session_id != 0) { fake->session_closed = request->session_id; }
     }
+    if (request->session_epoch == 0 && fake->full_fetch_error != 0) { return fake->full_fetch_error; }
     if (request->session_epoch <= 0) { return KAFKA_ERROR_NONE; }
     fake->fetches_gone_on += 1;
     for (int32_t t = 0; t < request->topics_count; t++) {

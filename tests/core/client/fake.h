@@ -119,12 +119,13 @@ struct fake {
     int16_t produce_errors[64]; /* of the next produce answers, one each; 0: none */
     uint32_t produce_error_count;
     uint32_t produce_errors_used;
-    bool error_after_append; /* the errors come after the batch was written */
-    uint32_t lose_answers;   /* so many produce requests are carried out, and the connection then resets */
-    uint32_t lose_requests;  /* so many are not carried out, and the connection resets */
-    bool has_sessions;       /* of fetches: else each answer says that there is none */
-    int16_t session_error;   /* once, of a whole fetch that goes on with a session */
-    bool forgets_session;    /* once: the next fetch that goes on with it is refused */
+    bool error_after_append;  /* the errors come after the batch was written */
+    uint32_t lose_answers;    /* so many produce requests are carried out, and the connection then resets */
+    uint32_t lose_requests;   /* so many are not carried out, and the connection resets */
+    bool has_sessions;        /* of fetches: else each answer says that there is none */
+    int16_t session_error;    /* once, of a whole fetch that goes on with a session */
+    int16_t full_fetch_error; /* of every full fetch; 0: none */
+    bool forgets_session;     /* once: the next fetch that goes on with it is refused */
     struct fake_session session;
     size_t fetched_bytes_max; /* of a partition in an answer, which may end in the middle of a batch; 0: no limit */
     int16_t fetch_errors[16];

@@ -189,6 +189,25 @@ static void a_partition_that_gave_records_comes_last_into_the_next_fetch(void **
     fake_free(fake);
 }
 
+static void a_full_fetch_that_is_refused_is_not_sent_again_at_once(void **state)
+{
+    (void)state;
+    static const int16_t errors[] = {KAFKA_ERROR_FETCH_SESSION_ID_NOT_FOUND, KAFKA_ERROR_INVALID_FETCH_SESSION_EPOCH};
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(errors); i++) {
+        struct fake *fake = fake_new();
+        fake->full_fetch_error = errors[i];
+        fake_append(fake, 0, letters, 2, CODEC_NONE);
+        fake_start(fake);
+        assign_from(fake, CLIENT_FROM_BEGINNING, 0, CLIENT_RESET_FAIL);
+        fake_run(fake, 1000);
+        assert_in_range(fake->fetches_full, 5, 21);
+        fake->full_fetch_error = 0;
+        fake_run(fake, 300);
+        expect_values(fake, "a b");
+        fake_free(fake);
+    }
+}
+
 /* Whole batches are read; but the first one is given whole by every broker, and where it is not nothing would ever come. */
 static void a_first_batch_that_is_cut_fails_its_partition(void **state)
 {
@@ -693,6 +712,7 @@ int main(void)
         cmocka_unit_test(a_partition_that_gives_nothing_but_errors_fails_when_patience_has_an_end),
         cmocka_unit_test(a_leader_that_is_not_there_fails_its_partition_when_patience_has_an_end),
         cmocka_unit_test(a_partition_that_gave_records_comes_last_into_the_next_fetch),
+        cmocka_unit_test(a_full_fetch_that_is_refused_is_not_sent_again_at_once),
         cmocka_unit_test(a_first_batch_that_is_cut_fails_its_partition),
         cmocka_unit_test(answers_cut_at_any_byte_give_the_same_records),
         cmocka_unit_test(a_reader_that_is_behind_stops_the_fetching),
