@@ -192,8 +192,10 @@ void metadata_controlled(struct broker *broker, struct request *request, struct 
         request_starve(broker, request, RETRY_CONTROLLED);
         return;
     }
+    size_t mark = base_arena_mark(&request->arena);
     struct wanted wanted = wanted_of(request);
     if (!request_reserve(broker, request, metadata_answer_bytes(broker, request, &wanted))) {
+        base_arena_reset(&request->arena, mark); /* or each try would take more than the one before */
         request_starve(broker, request, RETRY_CONTROLLED);
         return;
     }
