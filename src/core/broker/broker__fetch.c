@@ -440,13 +440,13 @@ void fetch_answered(struct broker *broker, struct request *request, struct port_
     if (request_release_all(broker, request, out)) { park(broker, request, out); }
 }
 
-/* What it had found it has given back; it waits for more. */
+/* What it had found it has given back; it waits for more, unless its peer has ended meanwhile: nothing would wake it for that again. */
 void fetch_released(struct broker *broker, struct request *request, struct port_out *out)
 {
-    if (conn_is_open(broker->conns, request->conn)) {
-        park(broker, request, out);
+    if (conn_has_ended(broker->conns, request->conn)) {
+        look_again(broker, request, out);
     } else {
-        request_answer_none(broker, request, out);
+        park(broker, request, out);
     }
 }
 

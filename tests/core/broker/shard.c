@@ -95,6 +95,17 @@ static enum port_rc rename_file(struct shard *shard, const struct port_effect *e
 
 /* ---- what is carried out ---- */
 
+static void keep_sent(struct shard *shard, const struct port_effect *effect)
+{
+    shard->sent_bytes = 0;
+    for (uint32_t i = 0; i < effect->piece_count; i++) {
+        const struct port_piece *piece = &effect->pieces[i];
+        if (piece->kind != PORT_MEMORY || piece->size_bytes > sizeof shard->sent - shard->sent_bytes) { return; }
+        memcpy(shard->sent + shard->sent_bytes, piece->at, piece->size_bytes);
+        shard->sent_bytes += piece->size_bytes;
+    }
+}
+
 static void step(struct shard *shard, const struct port_event *event);
 
 static void complete(struct shard *shard, const struct port_effect *effect, enum port_rc rc, uint64_t count)
@@ -146,6 +157,7 @@ static void carry_out(struct shard *shard)
         }
         break;
     case PORT_LIST: rc = PORT_MISSING; break;
+    case PORT_SEND: keep_sent(shard, &effect); break;
     case PORT_READ: fail_msg("a disk without bytes is read"); break;
     default: break;
     }
@@ -195,31 +207,40 @@ static void step(struct shard *shard, const struct port_event *event)
     }
 }
 
-void shard_run(struct shard *shard)
+bool shard_run_one(struct shard *shard)
 {
-    for (;;) {
-        if (shard->answered_count < shard->told_count) {
-            answer_next(shard);
-        } else if (shard->asked_count > 0) {
-            carry_out(shard);
-        } else if (shard->wants_turn || shard->wants_continue) {
-            struct port_event event = event_of(shard, shard->wants_turn ? PORT_EVENT_TURN : PORT_EVENT_CONTINUE);
-            shard->wants_turn = shard->wants_turn && event.kind != PORT_EVENT_TURN;
-            shard->wants_continue = shard->wants_continue && event.kind != PORT_EVENT_CONTINUE;
-            step(shard, &event);
-        } else {
-            return;
-        }
+    if (shard->answered_count < shard->told_count) {
+        answer_next(shard);
+    } else if (shard->asked_count > 0) {
+        carry_out(shard);
+    } else if (shard->wants_turn || shard->wants_continue) {
+        struct port_event event = event_of(shard, shard->wants_turn ? PORT_EVENT_TURN : PORT_EVENT_CONTINUE);
+        shard->wants_turn = shard->wants_turn && event.kind != PORT_EVENT_TURN;
+        shard->wants_continue = shard->wants_continue && event.kind != PORT_EVENT_CONTINUE;
+        step(shard, &event);
+    } else {
+        return false;
     }
+    return true;
 }
 
-void shard_tell(struct shard *shard, const struct port_message *message)
+void shard_run(struct shard *shard)
+{
+    while (shard_run_one(shard)) {}
+}
+
+void shard_tell_only(struct shard *shard, const struct port_message *message)
 {
     struct port_event event = event_of(shard, PORT_EVENT_MESSAGE);
     event.message = *message;
     event.message.to = (uint16_t)shard->number;
     event.message.from = (uint16_t)(1 - shard->number);
     step(shard, &event);
+}
+
+void shard_tell(struct shard *shard, const struct port_message *message)
+{
+    shard_tell_only(shard, message);
     shard_run(shard);
 }
 
@@ -280,23 +301,26 @@ uint32_t shard_connect(struct shard *shard)
     return accept.conn.slot;
 }
 
+void shard_complete_receive(struct shard *shard, uint32_t slot, enum port_rc rc, const void *bytes, size_t size_bytes)
+{
+    assert_true(shard->has_receive[slot]);
+    struct port_effect receive = shard->receives[slot];
+    assert_true(receive.size_bytes >= size_bytes);
+    if (size_bytes > 0) { memcpy(receive.buffer, bytes, size_bytes); }
+    shard->has_receive[slot] = false;
+    complete(shard, &receive, rc, size_bytes);
+}
+
 void shard_receive(struct shard *shard, uint32_t slot, const void *bytes, size_t size_bytes,
                    void (*before)(struct shard *shard))
 {
-    struct port_effect receive;
-    for (uint32_t i = 0; i < 2; i++) { /* the first one only says that there is something */
-        assert_true(shard->has_receive[slot]);
-        receive = shard->receives[slot];
-        if (receive.size_bytes > 0) { break; }
-        shard->has_receive[slot] = false;
-        complete(shard, &receive, PORT_OK, 0);
+    assert_true(shard->has_receive[slot]);
+    if (shard->receives[slot].size_bytes == 0) { /* it only says that there is something */
+        shard_complete_receive(shard, slot, PORT_OK, NULL, 0);
         shard_run(shard);
     }
-    assert_true(receive.size_bytes >= size_bytes);
     if (before != NULL) { before(shard); }
-    memcpy(receive.buffer, bytes, size_bytes);
-    shard->has_receive[slot] = false;
-    complete(shard, &receive, PORT_OK, size_bytes);
+    shard_complete_receive(shard, slot, PORT_OK, bytes, size_bytes);
     shard_run(shard);
 }
 

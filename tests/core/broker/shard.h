@@ -20,6 +20,7 @@
 #define SHARD_ACCEPTS 256
 #define SHARD_TOLD    4096
 #define SHARD_CONNS   8
+#define SHARD_SENT    4096
 
 struct shard_file {
     char path[80];
@@ -45,6 +46,8 @@ struct shard {
     bool has_receive[SHARD_CONNS];
     struct port_message told[SHARD_TOLD]; /* what the other shard was told, ever; answered_count of it are looked at */
     uint32_t told_count, answered_count;
+    uint8_t sent[SHARD_SENT]; /* the memory of the last send to a client, as much as fits */
+    size_t sent_bytes;
     const char *failing_suffix; /* writes to such a file fail; NULL: none do */
     bool wants_turn, wants_continue, is_ready, is_stopped;
 };
@@ -69,6 +72,11 @@ void shard_receive(struct shard *shard, uint32_t slot, const void *bytes, size_t
                    void (*before)(struct shard *shard));
 void shard_wait(struct shard *shard,
                 uint64_t to_ns); /* the time comes, alarms that are due ring, each once; and runs */
+/* What a client's receive under way ends with, by itself: nothing runs. It has a buffer. */
+void shard_complete_receive(struct shard *shard, uint32_t slot, enum port_rc rc, const void *bytes, size_t size_bytes);
+bool shard_run_one(struct shard *shard); /* the next thing that shard_run would do; false: there is none */
+/* From the other shard, by itself: nothing runs. */
+void shard_tell_only(struct shard *shard, const struct port_message *message);
 /* From the other shard; and runs. */
 void shard_tell(struct shard *shard, const struct port_message *message);
 void shard_tell_word(struct shard *shard, enum message_kind kind, uint64_t word0, uint64_t word1);

@@ -14,11 +14,13 @@
 #include "shard.h"
 #include "wire/kafka/fetch.h"
 
-#define VERSION   12 /* the last one that names topics */
-#define BY_ID     13
-#define BYTES_MAX 400
-#define MS        UINT64_C(1000000)
-#define WAIT_MS   500
+#define VERSION        12 /* the last one that names topics */
+#define BY_ID          13
+#define BYTES_MAX      400
+#define MS             UINT64_C(1000000)
+#define WAIT_MS        500
+#define MANY           17 /* more than are given back at once */
+#define MANY_BYTES_MAX 1000
 
 static const char topic_name[] = "t";
 
@@ -158,11 +160,63 @@ static void a_topic_may_be_made_while_a_fetch_that_follows_it_waits_for_the_one_
     shard_free(shard);
 }
 
+/* It asks for one partition that is there and many that are not: what it holds is given back a few at a time. */
+static void fetch_many(struct shard *shard, uint32_t slot)
+{
+    struct kafka_fetch_request_fetch_partition partitions[MANY];
+    for (int32_t i = 0; i < MANY; i++) {
+        kafka_fetch_request_fetch_partition_init(&partitions[i]);
+        partitions[i].partition = i;
+        partitions[i].partition_max_bytes = 1000;
+    }
+    struct kafka_fetch_request_fetch_topic topic;
+    kafka_fetch_request_fetch_topic_init(&topic);
+    topic.topic = kafka_text_words(topic_name);
+    topic.partitions = partitions;
+    topic.partitions_count = MANY;
+    struct kafka_fetch_request request;
+    kafka_fetch_request_init(&request);
+    request.max_wait_ms = WAIT_MS;
+    request.min_bytes = 1;
+    request.max_bytes = 1000;
+    request.session_epoch = FETCHSESSION_EPOCH_FINAL;
+    request.topics = &topic;
+    request.topics_count = 1;
+    uint8_t bytes[MANY_BYTES_MAX];
+    struct kafka_writer writer;
+    kafka_writer_init(&writer, bytes, sizeof bytes);
+    assert_int_equal(kafka_request_encode(KAFKA_MESSAGE_FETCH_REQUEST, &request, VERSION, 1, kafka_text_words("client"),
+                                          &writer),
+                     BASE_OK);
+    shard_complete_receive(shard, slot, PORT_OK, bytes, writer.used_bytes);
+}
+
+/* That a peer sends no more wakes what waits then; it must not begin to wait afterwards. */
+static void a_fetch_whose_peer_ends_while_it_gives_back_what_it_holds_is_answered_at_once(void **state)
+{
+    (void)state;
+    struct shard *shard = shard_make(0);
+    shard_start(shard);
+    (void)given_a_topic(shard);
+    uint32_t slot = shard_connect(shard);
+    shard_complete_receive(shard, slot, PORT_OK, NULL, 0); /* there is something */
+    shard_run(shard);
+    shard->broker->config.step_max = 1;
+    fetch_many(shard, slot);
+    while (base_list_is_empty(&shard->broker->releasing)) { assert_true(shard_run_one(shard)); }
+    shard_complete_receive(shard, slot, PORT_EOF, NULL, 0);
+    shard_run(shard);
+    assert_int_equal(shard->broker->requests.taken_count, 0);
+    assert_true(shard->sent_bytes > 0);
+    shard_free(shard);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_fetch_waits_at_the_end_of_a_log_that_has_failed),
         cmocka_unit_test(a_topic_may_be_made_while_a_fetch_that_follows_it_waits_for_the_one_before_it),
+        cmocka_unit_test(a_fetch_whose_peer_ends_while_it_gives_back_what_it_holds_is_answered_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
