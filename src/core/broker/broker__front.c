@@ -690,8 +690,11 @@ static void on_sent(struct broker *broker, uint64_t cookie, struct port_out *out
     broker->starved_retry_ns = 0; /* memory came back */
 }
 
+/* While records are being applied nothing is begun or answered: a topic that is being made has some of its partitions only, and who
+ * was told so would believe it for as long as clients keep what they were told. */
 bool front_poll(struct broker *broker, struct port_out *out)
 {
+    if (broker->applying.is_on) { return false; }
     if (retry_starved(broker, out)) { return true; }
     struct base_heap_item *due = base_heap_first(&broker->deadlines);
     /* While draining nothing waits any longer: fetches are answered with what there is. */
