@@ -228,7 +228,8 @@ static void begin(struct broker *broker, struct request *request, struct port_ou
 static void decode(struct broker *broker, struct request *request, struct port_out *out)
 {
     size_t bytes_max = KAFKA_ARENA_FACTOR * request->body.size_bytes + ARENA_BYTES_FIRST;
-    for (size_t bytes = ARENA_BYTES_FIRST - 128;; bytes = base_min_size(bytes * 16, bytes_max)) {
+    size_t bytes = ARENA_BYTES_FIRST - 128;
+    for (;;) {
         enum base_rc rc = decode_in(broker, request, bytes);
         if (rc == BASE_OK) { break; }
         give_memory(broker, request);
@@ -236,10 +237,12 @@ static void decode(struct broker *broker, struct request *request, struct port_o
             request_fail(broker, request, "the request can't be read", out);
             return;
         }
-        if (bytes >= bytes_max || base_pages_room_bytes(broker->pages, BASE_REPLICATION) < bytes * 16) {
+        size_t more_bytes = base_min_size(bytes * 16, bytes_max);
+        if (bytes >= bytes_max || base_pages_room_bytes(broker->pages, BASE_REPLICATION) < more_bytes) {
             request_starve(broker, request, RETRY_DECODE); /* until others have given theirs back */
             return;
         }
+        bytes = more_bytes;
     }
     begin(broker, request, out);
 }

@@ -1,4 +1,4 @@
-/* test_broker_memory.c: a request that waits for memory holds what it had when it began to wait, and no more.
+/* test_broker_memory.c: a request waits for memory only where there is too little for it, and holds no more of it the longer it waits.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -15,21 +15,21 @@
 #include "wire/kafka/metadata.h"
 
 #define VERSION     4 /* the first one that may ask for topics without making them */
-#define NAMES       1500
-#define NAME_BYTES  6
+#define NAMES_MAX   2300
+#define NAME_BYTES  4
 #define BYTES_MAX   16000
 #define BLOCK_BYTES ((size_t)64 << 10)
 #define BLOCKS_MAX  1024
-#define ROOM_BYTES  ((size_t)192 << 10) /* for what is asked and for the names in order, not for the answer too */
 #define MS          UINT64_C(1000000)
 
+static size_t room_bytes; /* that is left */
 static void *blocks[BLOCKS_MAX];
 static uint32_t blocks_count;
 
 static void take_most_of_the_memory(struct shard *shard)
 {
     struct base_pages *pages = shard->broker->pages;
-    for (blocks_count = 0; base_pages_room_bytes(pages, BASE_REPLICATION) > ROOM_BYTES; blocks_count++) {
+    for (blocks_count = 0; base_pages_room_bytes(pages, BASE_REPLICATION) > room_bytes; blocks_count++) {
         assert_true(blocks_count < BLOCKS_MAX);
         blocks[blocks_count] = base_pages_take(pages, BASE_REPLICATION, BLOCK_BYTES);
         assert_non_null(blocks[blocks_count]);
@@ -41,20 +41,21 @@ static void give_it_back(struct shard *shard)
     for (uint32_t i = 0; i < blocks_count; i++) { base_pages_give(shard->broker->pages, blocks[i]); }
 }
 
-/* Of many topics that are not there. */
-static void ask_for_topics(struct shard *shard, uint32_t slot)
+/* Of topics that are not there, when so much memory is left. */
+static void ask_for_topics(struct shard *shard, uint32_t slot, uint32_t count, size_t left_bytes)
 {
-    static char names[NAMES][NAME_BYTES];
-    static struct kafka_metadata_request_metadata_request_topic topics[NAMES];
-    for (uint32_t i = 0; i < NAMES; i++) {
-        (void)snprintf(names[i], sizeof names[i], "t%04u", (unsigned)(i % 10000));
+    static char names[NAMES_MAX][NAME_BYTES];
+    static struct kafka_metadata_request_metadata_request_topic topics[NAMES_MAX];
+    assert_true(count <= NAMES_MAX);
+    for (uint32_t i = 0; i < count; i++) {
+        (void)snprintf(names[i], sizeof names[i], "%03x", (unsigned)i);
         kafka_metadata_request_metadata_request_topic_init(&topics[i]);
         topics[i].name = kafka_text_words(names[i]);
     }
     struct kafka_metadata_request request;
     kafka_metadata_request_init(&request);
     request.topics = topics;
-    request.topics_count = NAMES;
+    request.topics_count = (int32_t)count;
     request.allow_auto_topic_creation = false;
     static uint8_t bytes[BYTES_MAX];
     struct kafka_writer writer;
@@ -62,6 +63,7 @@ static void ask_for_topics(struct shard *shard, uint32_t slot)
     assert_int_equal(kafka_request_encode(KAFKA_MESSAGE_METADATA_REQUEST, &request, VERSION, 1,
                                           kafka_text_words("client"), &writer),
                      BASE_OK);
+    room_bytes = left_bytes;
     shard_receive(shard, slot, bytes, writer.used_bytes, take_most_of_the_memory);
 }
 
@@ -72,7 +74,7 @@ static void topics_that_find_no_memory_for_their_answer_take_no_more_with_each_t
     struct shard *shard = shard_make(0);
     shard_start(shard);
     uint32_t slot = shard_connect(shard);
-    ask_for_topics(shard, slot);
+    ask_for_topics(shard, slot, 1500, (size_t)192 << 10); /* what is asked, the names in order, not the answer too */
     size_t used_bytes = base_pages_used_bytes(shard->broker->pages);
     assert_int_equal(shard->broker->starved.count, 1);
     for (uint32_t i = 0; i < 5; i++) {
@@ -86,10 +88,23 @@ static void topics_that_find_no_memory_for_their_answer_take_no_more_with_each_t
     shard_free(shard);
 }
 
+/* A request that a page does not hold is decoded into more; it must not wait for more than the most that it can take. */
+static void a_request_that_there_is_memory_enough_for_is_answered_at_once(void **state)
+{
+    (void)state;
+    struct shard *shard = shard_make(0);
+    shard_start(shard);
+    uint32_t slot = shard_connect(shard);
+    ask_for_topics(shard, slot, NAMES_MAX, (size_t)704 << 10);
+    assert_int_equal(shard->broker->requests.taken_count, 0);
+    shard_free(shard);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(topics_that_find_no_memory_for_their_answer_take_no_more_with_each_try),
+        cmocka_unit_test(a_request_that_there_is_memory_enough_for_is_answered_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
