@@ -12,6 +12,7 @@
 #include "wire/kafka/alter_configs.h"
 
 #define DICE_OF_TOPIC_IDS 1u
+#define ROUND_BYTES_MIN   ((size_t)64 << 10)
 #define SCRATCH_BYTES     ((size_t)CONTROLLER_RECORD_BYTES_MAX * (KAFKA_ARENA_FACTOR + 2))
 
 struct pending {
@@ -360,6 +361,11 @@ static bool begin_round(struct controller *controller)
     struct controller__round *round = &controller->round;
     size_t bytes = controller->config.proposal_bytes_max;
     round->block = base_pages_take(controller->pages, BASE_CONTROL, bytes);
+    /* What is kept for control may lie in pieces: most rounds need little. */
+    while (round->block == NULL && bytes / 2 >= ROUND_BYTES_MIN) {
+        bytes /= 2;
+        round->block = base_pages_take(controller->pages, BASE_CONTROL, bytes);
+    }
     if (round->block == NULL) { return false; }
     round->block_bytes = bytes;
     round->bytes_at = bytes;
@@ -401,7 +407,8 @@ static bool decide_one(struct controller *controller, struct pending *pending, u
         base_arena_reset(pending->request.arena, arena_mark);
         response = NULL;
     }
-    if (must_wait && !is_alone) { return false; }
+    bool may_fit_later = before.block_bytes < controller->config.proposal_bytes_max;
+    if (must_wait && (!is_alone || may_fit_later)) { return false; }
     /* A request that does not even fit alone is larger than any limit allows: no answer but that there is none. */
     base_list_remove(&controller->waiting, &pending->link);
     pending->response = response;

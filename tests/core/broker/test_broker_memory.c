@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "shard.h"
+#include "wire/kafka/init_producer_id.h"
 #include "wire/kafka/metadata.h"
 
 #define VERSION     4 /* the first one that may ask for topics without making them */
@@ -100,11 +101,37 @@ static void a_request_that_there_is_memory_enough_for_is_answered_at_once(void *
     shard_free(shard);
 }
 
+/* What clients leave is kept for control, and need not lie in one piece: those who begin to produce wait for nobody. */
+static void the_controller_decides_while_clients_have_all_their_memory(void **state)
+{
+    (void)state;
+    struct shard *shard = shard_make(0);
+    shard_start(shard);
+    while (base_pages_take(shard->broker->pages, BASE_REPLICATION, BASE_PAGE_BYTES) != NULL) {}
+    static _Alignas(16) uint8_t memory[1024];
+    struct base_arena arena;
+    base_arena_init(&arena, memory, sizeof memory);
+    struct kafka_init_producer_id_request request;
+    kafka_init_producer_id_request_init(&request);
+    request.transactional_id = kafka_text_null();
+    struct control_loan loan = {.request = {.kind = CONTROLLER_INIT_PRODUCER_ID, .request = &request},
+                                .shard = 1,
+                                .arena = &arena};
+    struct port_message message = {.kind = MSG_CONTROL, .lent = &loan, .lent_bytes = sizeof loan};
+    shard_tell(shard, &message);
+    assert_int_equal(shard_told(shard, MSG_CONTROLLED), 1);
+    const struct kafka_init_producer_id_response *answer = loan.answer;
+    assert_non_null(answer);
+    assert_int_equal(answer->error_code, KAFKA_ERROR_NONE);
+    shard_free(shard);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(topics_that_find_no_memory_for_their_answer_take_no_more_with_each_try),
         cmocka_unit_test(a_request_that_there_is_memory_enough_for_is_answered_at_once),
+        cmocka_unit_test(the_controller_decides_while_clients_have_all_their_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -441,6 +441,33 @@ static void without_pages_a_round_waits(void **state)
     commit();
 }
 
+/* A block that is smaller than a round may have holds what is small; what is not has its answer when there is a larger one. */
+static void what_does_not_fit_the_block_that_there_is_waits_for_a_larger_one(void **state)
+{
+    (void)state;
+    given_node();
+    static void *taken[2100];
+    uint32_t count = 0;
+    while ((taken[count] = base_pages_take(desk->pages, BASE_CONTROL, 4096)) != NULL) { count += 1; }
+    for (uint32_t i = 0; i < 16; i++) { base_pages_give(desk->pages, taken[i]); }
+    desk->answers_count = 0;
+    uint64_t small = submit(CONTROLLER_CREATE_TOPICS, 7, create_named("a"));
+    struct kafka_create_topics_request *request = create_named("b");
+    request->topics[0].num_partitions = 1000;
+    uint64_t large = submit(CONTROLLER_CREATE_TOPICS, 7, request);
+    pull();
+    commit();
+    assert_non_null(answer_of(small));
+    assert_non_null(topic("a"));
+    assert_false(desk->has_proposal);
+    assert_int_equal(desk->answers_count, 1); /* not that there is none */
+    while (count > 16) { base_pages_give(desk->pages, taken[--count]); }
+    pull();
+    commit();
+    assert_int_equal(((const struct kafka_create_topics_response *)answer_of(large))->topics[0].error_code, 0);
+    assert_int_equal(metadata_partitions_count(desk->image), 1001);
+}
+
 /* Every size of the answer's arena: no answer and no topic, or both. */
 static void an_answer_that_finds_no_memory_does_nothing(void **state)
 {
@@ -1501,6 +1528,7 @@ int main(void)
         cmocka_unit_test(an_overlong_varint_is_no_record),
         cmocka_unit_test(a_request_past_requests_max_is_refused_at_the_door),
         cmocka_unit_test(without_pages_a_round_waits),
+        cmocka_unit_test(what_does_not_fit_the_block_that_there_is_waits_for_a_larger_one),
         cmocka_unit_test(an_answer_that_finds_no_memory_does_nothing),
         cmocka_unit_test(rounds_that_do_not_fit_are_split),
         cmocka_unit_test(names_are_judged_as_kafka_does),
