@@ -33,7 +33,7 @@
 #define TOPICS       4
 #define WORDS_MAX    ((size_t)96 << 10)
 #define ARENA_BYTES  ((size_t)8 << 10)
-#define GROUPS_BYTES ((size_t)2 << 20)
+#define GROUPS_BYTES ((size_t)3 << 20)
 #define PAGES_BYTES  ((size_t)4 << 20)
 #define LOG_BYTES    ((size_t)2 << 20)
 #define RECORDS_MAX  512

@@ -35,7 +35,7 @@
 #define OPS_MAX      128
 #define ASKS_MAX     128
 #define ARENA_BYTES  8192
-#define GROUPS_BYTES ((size_t)1 << 20)
+#define GROUPS_BYTES ((size_t)2 << 20)
 #define PAGES_BYTES  ((size_t)2 << 20)
 #define LOG_BYTES    ((size_t)1 << 20)
 #define RECORDS_MAX  8192

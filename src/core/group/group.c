@@ -43,27 +43,30 @@ size_t group_arena_bytes(const struct group_config *config)
 {
     size_t each = 64; /* a map's cells, a heap's place, a pool's link, and alignment */
     return sizeof(struct groups) + config->logs_count * sizeof(struct group__log) +
-           config->groups_max * (sizeof(struct group__group) + each) +
-           config->members_max * (sizeof(struct group__member) + each) +
-           config->offsets_max * (sizeof(struct group__offset) + each) +
-           config->requests_max * (sizeof(struct group__request) + each) + 2 * config->state_bytes +
-           GROUP__SCRATCH_BYTES + 8 * BASE_PAGE_BYTES;
+           GROUP__TABLES * ((size_t)config->groups_max * (sizeof(struct group__group) + each) +
+                            (size_t)config->members_max * (sizeof(struct group__member) + each) +
+                            (size_t)config->offsets_max * (sizeof(struct group__offset) + each)) +
+           config->requests_max * (sizeof(struct group__request) + each) +
+           group__bytes_arena_bytes(config->state_bytes) + GROUP__SCRATCH_BYTES + 8 * BASE_PAGE_BYTES;
 }
 
 static enum base_rc create_tables(struct groups *groups, struct base_arena *arena)
 {
     const struct group_config *config = &groups->config;
-    if (base_pool_create(arena, sizeof(struct group__group), config->groups_max, &groups->groups) != BASE_OK ||
-        base_pool_create(arena, sizeof(struct group__member), config->members_max, &groups->members) != BASE_OK ||
-        base_pool_create(arena, sizeof(struct group__offset), config->offsets_max, &groups->offsets) != BASE_OK ||
+    uint32_t groups_max = GROUP__TABLES * config->groups_max;
+    uint32_t members_max = GROUP__TABLES * config->members_max;
+    uint32_t offsets_max = GROUP__TABLES * config->offsets_max;
+    if (base_pool_create(arena, sizeof(struct group__group), groups_max, &groups->groups) != BASE_OK ||
+        base_pool_create(arena, sizeof(struct group__member), members_max, &groups->members) != BASE_OK ||
+        base_pool_create(arena, sizeof(struct group__offset), offsets_max, &groups->offsets) != BASE_OK ||
         base_pool_create(arena, sizeof(struct group__request), config->requests_max, &groups->requests) != BASE_OK ||
-        base_map_create(arena, config->groups_max, &groups->groups_map) != BASE_OK ||
-        base_map_create(arena, config->members_max, &groups->members_map) != BASE_OK ||
-        base_map_create(arena, config->offsets_max, &groups->offsets_map) != BASE_OK ||
-        base_heap_create(arena, config->members_max, &groups->sessions) != BASE_OK) {
+        base_map_create(arena, groups_max, &groups->groups_map) != BASE_OK ||
+        base_map_create(arena, members_max, &groups->members_map) != BASE_OK ||
+        base_map_create(arena, offsets_max, &groups->offsets_map) != BASE_OK ||
+        base_heap_create(arena, members_max, &groups->sessions) != BASE_OK) {
         return BASE_FULL;
     }
-    return base_heap_create(arena, config->groups_max, &groups->timers);
+    return base_heap_create(arena, groups_max, &groups->timers);
 }
 
 enum base_rc group_create(struct base_arena *arena, struct base_pages *pages, const struct group_config *config,
@@ -71,6 +74,9 @@ enum base_rc group_create(struct base_arena *arena, struct base_pages *pages, co
 {
     CHECK(config->logs_count > 0 && config->logs_count <= GROUP_LOGS_MAX);
     CHECK(config->proposal_bytes <= config->proposal_bytes_max);
+    CHECK(config->groups_max <= INT32_MAX / GROUP__TABLES);
+    CHECK(config->members_max <= INT32_MAX / GROUP__TABLES);
+    CHECK(config->offsets_max <= INT32_MAX / GROUP__TABLES);
     CHECK(config->proposal_bytes_max <= config->answer_bytes_max); /* a generation's members are told of each other */
     struct groups *groups = base_arena_take_array(arena, 1, sizeof *groups);
     if (groups == NULL) { return BASE_FULL; }
@@ -639,7 +645,15 @@ uint64_t group_next_alarm_ns(const struct groups *groups)
 void group_awaits(struct groups *groups, uint32_t log)
 {
     group__wake(groups);
+    CHECK(groups->logs[log].state == GROUP__LOADING);
+    groups->loading_count += groups->logs[log].is_awaited ? 0 : 1;
     groups->logs[log].is_awaited = true;
+}
+
+/* It is led, or never will be. */
+static void loaded(struct groups *groups, const struct group__log *log)
+{
+    if (log->is_awaited && log->state == GROUP__LOADING) { groups->loading_count -= 1; }
 }
 
 void group_leads(struct groups *groups, uint32_t log, uint64_t now_ns, int64_t wall_ms)
@@ -648,6 +662,7 @@ void group_leads(struct groups *groups, uint32_t log, uint64_t now_ns, int64_t w
     CHECK(groups->logs[log].state == GROUP__LOADING);
     groups->now_ns = now_ns;
     groups->wall_ms = wall_ms;
+    loaded(groups, &groups->logs[log]);
     groups->logs[log].state = GROUP__TAKING_OVER;
     groups->logs[log].lead_cursor = 0;
 }
@@ -655,6 +670,7 @@ void group_leads(struct groups *groups, uint32_t log, uint64_t now_ns, int64_t w
 void group_refuses(struct groups *groups, uint32_t log)
 {
     group__wake(groups);
+    loaded(groups, &groups->logs[log]);
     groups->logs[log].state = GROUP__REFUSING;
 }
 

@@ -14,7 +14,8 @@
  *         are borrowed from group_submit until its answer.
  * Pull    group_poll until it says GROUP_OUT_NOTHING, at the end of each step; one item of work a call. Of one group's members
  *         a call may look at all.
- * Limits  struct group_config. Deciding is refused for want of room; applying never is.
+ * Limits  struct group_config. Deciding is refused for want of room; applying never is: the memory is for twice as much, so that logs
+ *         that fitted together are loaded one after the other, whatever each held in between.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

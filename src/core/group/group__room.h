@@ -25,6 +25,9 @@
 /* Kafka's own: how long a member that waits for its first generation may wait for it. */
 #define GROUP__NEW_MEMBER_MS 300000
 #define GROUP__NONE          UINT32_MAX
+/* The tables, and the bytes of texts, hold so many times what group__has_room promises: logs are loaded one after the other, and beside
+ * all that is there now the one that is being loaded may hold what it held at its fullest, when the others had less. */
+#define GROUP__TABLES        2u
 #define GROUP__MS            UINT64_C(1000000)
 
 /* ---- bytes ---------------------------------------------------------------------------------------------------------- */
@@ -215,6 +218,7 @@ struct groups {
     struct group__log *logs;
     uint32_t log_cursor;
     uint32_t outstanding_count;
+    uint32_t loading_count;   /* logs that are awaited */
     uint32_t reserved_groups; /* by rounds that have not landed */
     uint32_t reserved_members;
     uint32_t reserved_offsets;
@@ -272,6 +276,7 @@ static inline struct kafka_text group__put_text(struct base_arena *arena, struct
 }
 
 /* group_bytes.c */
+size_t group__bytes_arena_bytes(size_t size_bytes);
 MUST_USE
 enum base_rc group__bytes_create(struct base_arena *arena, size_t size_bytes, struct group__bytes *bytes_out);
 size_t group__bytes_rounded(size_t size_bytes);

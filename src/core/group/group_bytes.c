@@ -3,7 +3,7 @@
  * Room    core/group.
  * Promise what group__has_room said yes to is found, however the texts before it were taken and given: where free bytes lie in the
  *         wrong places, all texts move to the other half, the largest first, and lie there without a gap. So who holds a text's
- *         address in a variable of its own takes no other one meanwhile.
+ *         address in a variable of its own takes no other one meanwhile. While logs are loaded twice as much is found.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -44,8 +44,17 @@ static enum base_rc begin_half(struct group__bytes *bytes, unsigned half)
     return BASE_OK;
 }
 
+/* Three quarters of `size_bytes` are promised. The pages are for the last one of each class, and the allocator's own. */
+static size_t half_bytes(size_t size_bytes)
+{
+    return GROUP__TABLES * (size_bytes / 4 * 3) + (GROUP__CLASSES + 5) * BASE_PAGE_BYTES;
+}
+
+size_t group__bytes_arena_bytes(size_t size_bytes) { return 2 * (half_bytes(size_bytes) + BASE_PAGE_BYTES); }
+
 enum base_rc group__bytes_create(struct base_arena *arena, size_t size_bytes, struct group__bytes *bytes_out)
 {
+    size_bytes = half_bytes(size_bytes);
     *bytes_out = (struct group__bytes){.half = 0};
     for (unsigned i = 0; i < 2; i++) {
         uint8_t *at = base_arena_take_array(arena, size_bytes + BASE_PAGE_BYTES, 1);
@@ -57,8 +66,7 @@ enum base_rc group__bytes_create(struct base_arena *arena, size_t size_bytes, st
     enum base_rc rc = begin_half(bytes_out, 0);
     if (rc != BASE_OK) { return rc; }
     bytes_out->all_bytes = base_pages_room_bytes(bytes_out->pages, BASE_CONTROL);
-    /* A quarter is kept for the last page of each class, and for what a log that is loaded held for a while. */
-    bytes_out->room_bytes = bytes_out->all_bytes / 4 * 3;
+    bytes_out->room_bytes = (bytes_out->all_bytes - GROUP__CLASSES * BASE_PAGE_BYTES) / GROUP__TABLES;
     return BASE_OK;
 }
 

@@ -27,6 +27,8 @@ void group__drop(struct groups *groups, struct base_slice *slice)
 bool group__has_room(struct groups *groups, uint32_t group_count, uint32_t members, uint32_t offsets, size_t bytes)
 {
     const struct group_config *config = &groups->config;
+    /* What the others will be is not known yet: who takes their place now would keep them out. */
+    if (groups->loading_count > 0 && group_count + members + offsets > 0) { return false; }
     enum group_limit limit;
     if (groups->groups.taken_count + groups->reserved_groups + group_count > config->groups_max) {
         limit = GROUP_LIMIT_GROUPS;

@@ -222,6 +222,77 @@ static void answers_that_wait_for_each_other_s_memory_end(void **state)
     assert_null(answer_of(third));
 }
 
+static void what_fitted_together_is_loaded_log_by_log(void **state)
+{
+    (void)state;
+    desk.config.groups_max = 8;
+    open_desk();
+    char in_first[8][16];
+    char in_last[8][16];
+    int firsts = 0;
+    int lasts = 0;
+    for (int i = 0; firsts < 8 || lasts < 8; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "n%d", i);
+        uint32_t log = group_log_of(base_slice_text(name), desk.config.logs_count);
+        if (log == 0 && firsts < 8) { memcpy(in_first[firsts++], name, sizeof name); }
+        if (log == 3 && lasts < 8) { memcpy(in_last[lasts++], name, sizeof name); }
+    }
+    for (int i = 0; i < 8; i++) {
+        assert_int_equal(commit_error(commit((struct who){.group = in_last[i], .generation = -1}, "t", 0, i)),
+                         KAFKA_ERROR_NONE);
+    }
+    for (int i = 0; i < 8; i++) { (void)ask(GROUP_DELETE, 2, in_last[i], NULL); }
+    for (int i = 0; i < 8; i++) {
+        assert_int_equal(commit_error(commit((struct who){.group = in_first[i], .generation = -1}, "t", 0, i)),
+                         KAFKA_ERROR_NONE);
+    }
+    restart();
+    for (int i = 0; i < 8; i++) { assert_int_equal(fetched(in_first[i], "t", 0), i); }
+}
+
+static void words_that_fitted_together_are_loaded_log_by_log(void **state)
+{
+    (void)state;
+    desk.config.state_bytes = (size_t)256 << 10;
+    open_desk();
+    put_topic("many", 2000);
+    char last[8] = "x-a"; /* of the log that is loaded last; "f-?" is of the first */
+    char first[8] = "f-a";
+    while (group_log_of(base_slice_text(last), desk.config.logs_count) != desk.config.logs_count - 1) { last[2] += 1; }
+    while (group_log_of(base_slice_text(first), desk.config.logs_count) != 0) { first[2] += 1; }
+    assert_true(given_offsets_with_words(last, 2000) > 70);
+    (void)ask(GROUP_DELETE, 2, last, NULL);
+    uint32_t count = given_offsets_with_words(first, 400);
+    assert_true(count > 200);
+    restart();
+    assert_int_equal(fetched(first, "many", (int32_t)count - 1), 1);
+}
+
+static void nothing_new_is_taken_in_until_it_is_known_what_is_there(void **state)
+{
+    (void)state;
+    open_desk_loading();
+    uint32_t logs = desk.config.logs_count;
+    uint32_t log = group_log_of(base_slice_text("g"), logs);
+    for (uint32_t i = 0; i < logs; i++) { group_awaits(desk.groups, i); }
+    group_leads(desk.groups, log, desk.now_ns, desk.wall_ms);
+    run_desk();
+    struct who who = {.group = "g", .generation = -1};
+    assert_int_equal(join_error(join((struct who){.group = "g"})), KAFKA_ERROR_COORDINATOR_NOT_AVAILABLE);
+    assert_int_equal(commit_error(commit(who, "t", 0, 5)), KAFKA_ERROR_COORDINATOR_NOT_AVAILABLE);
+    bool is_refused = false; /* one of the others: no more is known of it than of those that lead */
+    for (uint32_t i = 0; i < logs; i++) {
+        if (i == log) { continue; }
+        if (is_refused) { group_leads(desk.groups, i, desk.now_ns, desk.wall_ms); }
+        if (!is_refused) { group_refuses(desk.groups, i); }
+        is_refused = true;
+    }
+    run_desk();
+    assert_int_equal(commit_error(commit(who, "t", 0, 5)), KAFKA_ERROR_NONE);
+    assert_int_equal(fetched("g", "t", 0), 5);
+}
+
 static void members_that_find_no_room_for_their_words_may_come_again(void **state)
 {
     (void)state;
@@ -257,6 +328,9 @@ int main(void)
         TEST(an_answer_that_waits_for_memory_keeps_no_heartbeat_waiting),
         TEST(an_answer_that_no_block_holds_is_none),
         TEST(answers_that_wait_for_each_other_s_memory_end),
+        TEST(what_fitted_together_is_loaded_log_by_log),
+        TEST(words_that_fitted_together_are_loaded_log_by_log),
+        TEST(nothing_new_is_taken_in_until_it_is_known_what_is_there),
         TEST(members_that_find_no_room_for_their_words_may_come_again),
     };
 #undef TEST
