@@ -407,8 +407,9 @@ struct broker {
     bool is_coordinator_reading;
     uint8_t *coordinator_block; /* of the one that is loaded: what was read */
     struct applying coordinator_walk;
-    uint32_t coordinator_tries; /* of the log that is being loaded */
-    uint64_t coordinator_retry_ns;
+    uint32_t coordinator_tries;           /* of the log that is being loaded */
+    uint64_t coordinator_load_ns;         /* it is gone on with then; 0: at once */
+    uint64_t coordinator_retry_ns;        /* proposals that have not been written are tried again; 0: there are none */
     uint64_t group_refused[GROUP_LIMITS]; /* what has been said of it */
     uint64_t group_told_ns[GROUP_LIMITS]; /* not again before */
 

@@ -101,7 +101,7 @@ static void try_again(struct broker *broker, const char *words, struct port_out 
         return;
     }
     broker->coordinator_tries += 1;
-    broker->coordinator_retry_ns = base_deadline_ns(broker->now_ns, AGAIN_NS);
+    broker->coordinator_load_ns = base_deadline_ns(broker->now_ns, AGAIN_NS);
 }
 
 static void open_log(struct broker *broker, uint32_t number, struct port_out *out)
@@ -127,14 +127,14 @@ static void read_more(struct broker *broker, uint32_t number, struct port_out *o
         return;
     }
     broker->is_coordinator_reading = own_log_read(broker, &coordinator->log, BACK_GROUP_READ, number, out) == BASE_OK;
-    if (!broker->is_coordinator_reading) { broker->coordinator_retry_ns = base_deadline_ns(broker->now_ns, RETRY_NS); }
+    if (!broker->is_coordinator_reading) { broker->coordinator_load_ns = base_deadline_ns(broker->now_ns, RETRY_NS); }
 }
 
 void coordinator_read(struct broker *broker, const struct plog_out *answer, struct port_out *out)
 {
     broker->is_coordinator_reading = false;
     if (answer->result == PLOG_BUSY) {
-        broker->coordinator_retry_ns = base_deadline_ns(broker->now_ns, RETRY_NS);
+        broker->coordinator_load_ns = base_deadline_ns(broker->now_ns, RETRY_NS);
         return;
     }
     if (answer->result != PLOG_OK || answer->size_bytes == 0) {
@@ -189,7 +189,8 @@ static bool load_poll(struct broker *broker, struct port_out *out)
         apply_one(broker, number, out);
         return true;
     }
-    if (broker->now_ns < broker->coordinator_retry_ns) { return false; }
+    if (broker->now_ns < broker->coordinator_load_ns) { return false; }
+    broker->coordinator_load_ns = 0;
     if (broker->coordinators[number].log.ref.generation == 0) {
         open_log(broker, number, out);
         return true;
@@ -305,6 +306,7 @@ static bool retry_proposals(struct broker *broker, struct port_out *out)
 uint64_t coordinator_next_alarm_ns(const struct broker *broker)
 {
     uint64_t next = group_next_alarm_ns(broker->groups);
+    if (broker->coordinator_load_ns != 0) { next = base_min_u64(next, broker->coordinator_load_ns); }
     return broker->coordinator_retry_ns == 0 ? next : base_min_u64(next, broker->coordinator_retry_ns);
 }
 
