@@ -390,7 +390,6 @@ static const struct settings_definition table[] = {
     {"weir.log.level", "info", "trace|debug|info|warn|error|fatal", 0, 0, SETTINGS_STRING, SETTINGS_MEANT},
     {"weir.memory.max.bytes", NULL, NULL, INT64_C(16777216), INT64_MAX, SETTINGS_LONG, SETTINGS_MEANT},
     {"weir.metrics.group.label", "false", NULL, 0, 0, SETTINGS_BOOLEAN, SETTINGS_MEANT},
-    {"weir.quorum.voters", "3", NULL, 1, 15, SETTINGS_INT, SETTINGS_PASSED},
     {"weir.record.validation", "header", "header|full", 0, 0, SETTINGS_STRING, SETTINGS_MEANT},
     {"weir.shards", NULL, NULL, 1, BROKER_SHARDS_MAX, SETTINGS_INT, SETTINGS_MEANT},
     {"weir.shutdown.timeout.ms", "10000", NULL, 0, INT32_MAX, SETTINGS_LONG, SETTINGS_MEANT},

@@ -187,6 +187,7 @@ static void an_unknown_name_gets_its_nearest(void **state)
     expect_bad("Num.Partitions=1", "'num.partitions'");
     expect_bad("log.retention.milliseconds=1", "'log.retention.m");
     expect_bad("weir.shard=1", "'weir.shards'");
+    expect_bad("weir.quorum.voters=3", "is no property"); /* nothing would heed it yet */
     expect_bad("zzzzzzzzzzzzzzzzzzzzzzzz=1", "is no property");
     assert_null(strstr(why_words, "did you mean"));
 }
