@@ -306,6 +306,7 @@ void metadata_written(struct broker *broker, enum plog_result result, struct por
 /* ---- snapshots: the image as records at the end of the log, whose start then moves up to them ------------------------------ */
 
 #define SNAPSHOT_BYTES    ((size_t)256 << 10)
+#define SNAPSHOT_RECORDS  1024u /* of one batch, which is one sync: the controller answers nobody until the last */
 #define SNAPSHOT_RETRY_NS UINT64_C(60000000000) /* what failed for want of room or disk is begun again so much later */
 
 void image_snapshot_begin_if_due(struct broker *broker)
@@ -335,15 +336,16 @@ static void snapshot_abandon(struct broker *broker)
 bool image_snapshot_poll(struct broker *broker, struct port_out *out)
 {
     if (!broker->is_snapshotting || broker->is_metadata_writing || broker->is_snapshot_read) { return false; }
-    uint8_t *block = base_pages_take(broker->pages, BASE_CONTROL, SNAPSHOT_BYTES);
+    size_t bytes = SNAPSHOT_BYTES + SNAPSHOT_RECORDS * sizeof(struct controller_record);
+    uint8_t *block = base_pages_take(broker->pages, BASE_CONTROL, bytes);
     if (block == NULL) {
         snapshot_abandon(broker);
         return false;
     }
-    struct controller_record records[64];
+    struct controller_record *records = (struct controller_record *)(void *)(block + SNAPSHOT_BYTES);
     uint32_t count = 0;
     size_t used_bytes = 0;
-    while (count < BASE_ARRAY_COUNT(records) && used_bytes + CONTROLLER_RECORD_BYTES_MAX <= SNAPSHOT_BYTES) {
+    while (count < SNAPSHOT_RECORDS && used_bytes + CONTROLLER_RECORD_BYTES_MAX <= SNAPSHOT_BYTES) {
         enum base_rc rc =
             controller_snapshot_next(broker->image, &broker->snapshot_cursor, block + used_bytes, &records[count]);
         if (rc != BASE_OK) {
