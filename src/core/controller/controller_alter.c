@@ -326,11 +326,20 @@ static struct controller__error alter_one(struct controller__decision *decision,
     return propose_change(decision, &change);
 }
 
-/* A resource among the touched names: a topic by its name; others behind a byte that no topic's name begins with. */
+/* A resource among the touched names: a topic by its name; others behind a byte that no topic's name begins with, and a broker is the
+ * same one however its number is written. */
 static struct base_slice touch_key(struct controller__decision *decision, const wanted_change *wanted)
 {
     struct base_slice name = kafka_text_slice(wanted->resource_name);
     if (wanted->resource_type == RESOURCE_TOPIC) { return name; }
+    int64_t id;
+    char words[32];
+    struct base_text number;
+    base_text_init(&number, words, sizeof words);
+    if (wanted->resource_type == RESOURCE_BROKER && base_text_parse_i64(name, &id) == BASE_OK) {
+        base_text_add_i64(&number, id);
+        name = base_slice_of(words, number.used_bytes);
+    }
     uint8_t *at = base_arena_take_bytes(decision->arena, name.size_bytes + 2);
     if (at == NULL) {
         decision->is_arena_full = true;

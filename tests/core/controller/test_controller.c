@@ -1033,6 +1033,39 @@ static void brokers_change_one_by_one_or_all_together(void **state)
     assert_int_equal(change(false, METADATA_RESOURCE_LOGGER, "1", "root", "INFO"), KAFKA_ERROR_NONE);
 }
 
+static void a_broker_is_one_however_its_number_is_written(void **state)
+{
+    (void)state;
+    given_node();
+    struct kafka_incremental_alter_configs_request request;
+    struct kafka_incremental_alter_configs_request_alter_configs_resource resources[2];
+    struct kafka_incremental_alter_configs_request_alterable_config config;
+    kafka_incremental_alter_configs_request_init(&request);
+    kafka_incremental_alter_configs_request_alterable_config_init(&config);
+    config.name = kafka_text_words("log.retention.ms");
+    config.value = kafka_text_words("5");
+    for (size_t i = 0; i < 2; i++) {
+        kafka_incremental_alter_configs_request_alter_configs_resource_init(&resources[i]);
+        resources[i].resource_type = METADATA_RESOURCE_BROKER;
+        resources[i].resource_name = kafka_text_words(i == 0 ? "1" : "01");
+        resources[i].configs = &config;
+        resources[i].configs_count = 1;
+    }
+    request.resources = resources;
+    request.resources_count = 2;
+    const struct kafka_incremental_alter_configs_response *response = run(CONTROLLER_ALTER_CONFIGS, 1, &request);
+    for (size_t i = 0; i < 2; i++) { assert_int_equal(response->responses[i].error_code, KAFKA_ERROR_INVALID_REQUEST); }
+    request.resources_count = 1;
+    struct kafka_incremental_alter_configs_request other = request;
+    other.resources = &resources[1];
+    uint32_t proposals = desk->proposals;
+    (void)submit(CONTROLLER_ALTER_CONFIGS, 1, &request);
+    (void)submit(CONTROLLER_ALTER_CONFIGS, 1, &other); /* waits for what it goes on from */
+    pull();
+    while (desk->has_proposal) { commit(); }
+    assert_int_equal(desk->proposals - proposals, 2);
+}
+
 /* The configs of the broker, of all, that a topic's come from: changed by the same proposal, or while the answer is under way. */
 static void an_answer_keeps_the_configs_that_it_was_decided_with(void **state)
 {
@@ -1545,6 +1578,7 @@ int main(void)
         cmocka_unit_test(configs_are_set_taken_away_appended_and_subtracted),
         cmocka_unit_test(what_a_replacement_does_not_name_is_taken_away),
         cmocka_unit_test(brokers_change_one_by_one_or_all_together),
+        cmocka_unit_test(a_broker_is_one_however_its_number_is_written),
         cmocka_unit_test(configs_are_described_with_their_sources),
         cmocka_unit_test(producer_ids_are_given_once_and_a_block_is_lost_with_the_node),
         cmocka_unit_test(topics_named_by_a_reader_are_created_together),
