@@ -168,23 +168,32 @@ static void answer_sasl(struct broker *broker, struct request *request, struct p
 
 /* ---- what the controller decides ---------------------------------------------------------------------------------------------- */
 
-/* Room for the controller's answer: results with their configs and messages. */
+/* Room for the controller's answer: results with their configs and messages. What is refused as a whole has codes alone, however long
+ * it is. */
 static size_t control_bytes(const struct request *request)
 {
     const size_t each = 8192;
     switch (request->api_key) {
     case KAFKA_API_CREATE_TOPICS: {
         const struct kafka_create_topics_request *asked = request->decoded;
-        return each + (size_t)base_max_i64(asked->topics_count, 0) * each;
+        bool is_refused = controller_creates_too_many(asked, 1); /* whatever num.partitions may be */
+        size_t topic = is_refused ? sizeof(struct kafka_create_topics_response_creatable_topic_result) : each;
+        return each + (size_t)base_max_i64(asked->topics_count, 0) * topic;
     }
     case KAFKA_API_DELETE_TOPICS: {
         const struct kafka_delete_topics_request *asked = request->decoded;
         int64_t names = base_max_i64(asked->topic_names_count, 0) + base_max_i64(asked->topics_count, 0);
-        return each + (size_t)names * 512;
+        bool is_refused = names > CONTROLLER_RECORDS_MAX;
+        return each + (size_t)names * (is_refused ? sizeof(struct kafka_delete_topics_response_deletable_topic_result)
+                                                  : (size_t)512);
     }
     case KAFKA_API_CREATE_PARTITIONS: {
         const struct kafka_create_partitions_request *asked = request->decoded;
-        return each + (size_t)base_max_i64(asked->topics_count, 0) * 1024;
+        int64_t topics = base_max_i64(asked->topics_count, 0);
+        bool is_refused = topics > CONTROLLER_RECORDS_MAX;
+        return each + (size_t)topics *
+                          (is_refused ? sizeof(struct kafka_create_partitions_response_create_partitions_topic_result)
+                                      : (size_t)1024);
     }
     case KAFKA_API_INCREMENTAL_ALTER_CONFIGS: {
         const struct kafka_incremental_alter_configs_request *asked = request->decoded;

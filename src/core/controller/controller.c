@@ -409,7 +409,17 @@ static bool decide_one(struct controller *controller, struct pending *pending, u
     }
     bool may_fit_later = before.block_bytes < controller->config.proposal_bytes_max;
     if (must_wait && (!is_alone || may_fit_later)) { return false; }
-    /* A request that does not even fit alone is larger than any limit allows: no answer but that there is none. */
+    if (must_wait) { /* it does not even fit alone: nothing of it is done, and its answer says so */
+        decision.must_wait = false;
+        decision.is_arena_full = false;
+        decision.is_too_large = true;
+        response = decide(controller, pending->request.kind, &decision);
+        CHECK(round->records_count == 0 && round->touched_count == 0);
+        if (decision.is_arena_full) {
+            base_arena_reset(pending->request.arena, arena_mark);
+            response = NULL;
+        }
+    }
     base_list_remove(&controller->waiting, &pending->link);
     pending->response = response;
     bool has_records =

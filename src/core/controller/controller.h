@@ -19,6 +19,7 @@
 #include "metadata/metadata.h"
 
 struct controller;
+struct kafka_create_topics_request;
 struct kafka_describe_configs_request;
 struct kafka_describe_configs_response;
 
@@ -30,7 +31,7 @@ struct controller_config {
     int32_t partitions_default;  /* num.partitions */
     int16_t replication_default; /* default.replication.factor */
     uint32_t requests_max;       /* waiting or being committed */
-    uint32_t proposal_bytes_max; /* of one proposal; at least 2 MiB holds any one request */
+    uint32_t proposal_bytes_max; /* of one proposal; a request that needs more is refused with POLICY_VIOLATION */
     uint64_t seed;               /* of topic ids */
     bool is_check_slow;
 };
@@ -152,6 +153,9 @@ MUST_USE
 enum base_rc controller_describe_configs(const struct metadata *image,
                                          const struct kafka_describe_configs_request *request, struct base_arena *arena,
                                          struct kafka_describe_configs_response *response_out);
+
+/* A CreateTopics that is refused as a whole, where num.partitions is that: the answer has names and one error, no configs. */
+bool controller_creates_too_many(const struct kafka_create_topics_request *request, int32_t partitions_default);
 
 /* 0, or Kafka's error code for a name that no topic may have, and words in `message` (NULL: none are wanted). */
 int16_t controller_check_topic_name(struct base_slice name, struct base_text *message);

@@ -62,6 +62,7 @@ struct controller__decision {
     int16_t version;
     uint32_t request_number;
     bool is_wordless;   /* the answer has codes alone */
+    bool is_too_large;  /* its records fit no proposal: it is refused as a whole */
     bool must_wait;     /* it touches what the round already touches */
     bool is_arena_full; /* no response can be given, so nothing may happen */
 };

@@ -372,7 +372,7 @@ static const struct kafka_incremental_alter_configs_response *alter(
     for (int32_t i = 0; i < count; i++) {
         records += (uint64_t)(request->resources[i].configs_count < 0 ? 0 : request->resources[i].configs_count) + 1;
     }
-    bool is_excessive = records > CONTROLLER_RECORDS_MAX;
+    bool is_excessive = decision->is_too_large || records > CONTROLLER_RECORDS_MAX;
     for (int32_t i = 0; i < count && !is_excessive && !decision->is_arena_full; i++) {
         keys[i] = touch_key(decision, &request->resources[i]);
         (void)controller__touch(decision, keys[i]); /* looked up below */

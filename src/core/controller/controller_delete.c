@@ -183,7 +183,7 @@ const void *controller__delete_topics(struct controller__decision *decision)
         refuse(decision, response, count, code, "Topic deletion is disabled.");
         return response;
     }
-    if (count > CONTROLLER_RECORDS_MAX) {
+    if (decision->is_too_large || count > CONTROLLER_RECORDS_MAX) {
         refuse(decision, response, count, KAFKA_ERROR_POLICY_VIOLATION,
                "Excessively large number of topics per request.");
         return response;

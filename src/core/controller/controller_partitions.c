@@ -243,7 +243,7 @@ const void *controller__create_partitions(struct controller__decision *decision)
     }
     kafka_create_partitions_response_init(response);
     response->results = results;
-    bool is_excessive = partitions_of(decision, request) > CONTROLLER_RECORDS_MAX;
+    bool is_excessive = decision->is_too_large || partitions_of(decision, request) > CONTROLLER_RECORDS_MAX;
     for (int32_t i = 0; i < request->topics_count && !is_excessive; i++) {
         (void)controller__touch(decision, kafka_text_slice(request->topics[i].name)); /* looked up below */
     }

@@ -432,20 +432,18 @@ static void create_one(struct controller__decision *decision, const wanted_topic
     propose_topic(decision, name, &plan);
 }
 
-/* Partitions and configs of all together; saturating. */
-static uint64_t records_of(const struct controller__decision *decision,
-                           const struct kafka_create_topics_request *request)
+/* Topics, partitions and configs of all together. */
+bool controller_creates_too_many(const struct kafka_create_topics_request *request, int32_t partitions_default)
 {
     uint64_t count = 0;
     for (int32_t i = 0; i < request->topics_count; i++) {
         const wanted_topic *wanted = &request->topics[i];
-        int64_t partitions =
-            wanted->num_partitions == -1 ? controller__partitions_default(decision) : wanted->num_partitions;
+        int64_t partitions = wanted->num_partitions == -1 ? partitions_default : wanted->num_partitions;
         if (wanted->assignments_count > 0) { partitions = wanted->assignments_count; }
         count += partitions > 0 ? (uint64_t)partitions : 0;
         count += 1 + (uint64_t)(wanted->configs_count < 0 ? 0 : wanted->configs_count);
     }
-    return count;
+    return count > CONTROLLER_RECORDS_MAX;
 }
 
 const void *controller__create_topics(struct controller__decision *decision)
@@ -461,7 +459,8 @@ const void *controller__create_topics(struct controller__decision *decision)
     }
     kafka_create_topics_response_init(response);
     response->topics = results;
-    bool is_excessive = records_of(decision, request) > CONTROLLER_RECORDS_MAX;
+    bool is_excessive =
+        decision->is_too_large || controller_creates_too_many(request, controller__partitions_default(decision));
     for (int32_t i = 0; i < request->topics_count && !is_excessive; i++) {
         (void)controller__touch(decision,
                                 kafka_text_slice(request->topics[i].name)); /* what it says is looked up below */
@@ -509,7 +508,7 @@ const void *controller__auto_create(struct controller__decision *decision)
     uint64_t records = 0;
     for (uint32_t i = 0; i < request->names_count && !decision->round->is_full; i++) {
         struct base_slice name = request->names[i];
-        if (records + records_each > CONTROLLER_RECORDS_MAX) {
+        if (decision->is_too_large || records + records_each > CONTROLLER_RECORDS_MAX) {
             codes[i] = KAFKA_ERROR_POLICY_VIOLATION;
             continue;
         }

@@ -521,6 +521,42 @@ static void rounds_that_do_not_fit_are_split(void **state)
     assert_int_equal(metadata_partitions_count(desk->image), 900);
 }
 
+static void a_request_that_fits_no_proposal_is_refused_as_a_whole(void **state)
+{
+    (void)state;
+    given_defaults();
+    controller_config.proposal_bytes_max = 65536;
+    controller_config.partitions_default = 3000;
+    given_desk();
+    given_broker(1);
+    struct kafka_create_topics_request *request = create_named("a");
+    request->topics[0].num_partitions = 1;
+    assert_int_equal(create(request)->error_code, 0);
+    uint64_t version = metadata_version(desk->image);
+    request = create_named("b");
+    request->topics[0].num_partitions = 3000;
+    assert_int_equal(create(request)->error_code, KAFKA_ERROR_POLICY_VIOLATION);
+    struct kafka_create_partitions_request grow;
+    struct kafka_create_partitions_request_create_partitions_topic growing;
+    kafka_create_partitions_request_init(&grow);
+    kafka_create_partitions_request_create_partitions_topic_init(&growing);
+    growing.name = kafka_text_words("a");
+    growing.count = 3000;
+    growing.assignments_count = -1;
+    grow.topics = &growing;
+    grow.topics_count = 1;
+    const struct kafka_create_partitions_response *grown = run(CONTROLLER_CREATE_PARTITIONS, 3, &grow);
+    assert_int_equal(grown->results[0].error_code, KAFKA_ERROR_POLICY_VIOLATION);
+    const struct base_slice name = base_slice_text("c");
+    struct controller_auto_create named = {&name, 1};
+    const struct controller_auto_created *made = run(CONTROLLER_AUTO_CREATE, 0, &named);
+    assert_int_equal(made->error_codes[0], KAFKA_ERROR_POLICY_VIOLATION);
+    assert_int_equal(metadata_version(desk->image), version);
+    request = create_named("d");
+    request->topics[0].num_partitions = 2;
+    assert_int_equal(create(request)->error_code, 0);
+}
+
 /* ---- CreateTopics ------------------------------------------------------------------------------------------------- */
 
 static void names_are_judged_as_kafka_does(void **state)
@@ -1564,6 +1600,7 @@ int main(void)
         cmocka_unit_test(what_does_not_fit_the_block_that_there_is_waits_for_a_larger_one),
         cmocka_unit_test(an_answer_that_finds_no_memory_does_nothing),
         cmocka_unit_test(rounds_that_do_not_fit_are_split),
+        cmocka_unit_test(a_request_that_fits_no_proposal_is_refused_as_a_whole),
         cmocka_unit_test(names_are_judged_as_kafka_does),
         cmocka_unit_test(counts_are_judged_as_kafka_does),
         cmocka_unit_test(configs_are_judged_and_kept),
