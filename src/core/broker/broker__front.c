@@ -224,25 +224,31 @@ static void begin(struct broker *broker, struct request *request, struct port_ou
     }
 }
 
-/* Most requests fit a page; a long list of partitions may decode to sixteen times its bytes. */
+/* Most requests fit a page; a long list of partitions may decode to sixteen times its bytes. Where there is no block so large, it grows
+ * by smaller steps. */
 static void decode(struct broker *broker, struct request *request, struct port_out *out)
 {
     size_t bytes_max = KAFKA_ARENA_FACTOR * request->body.size_bytes + ARENA_BYTES_FIRST;
     size_t bytes = ARENA_BYTES_FIRST - 128;
+    size_t too_few_bytes = 0;
+    size_t times = 16;
     for (;;) {
         enum base_rc rc = decode_in(broker, request, bytes);
         if (rc == BASE_OK) { break; }
+        bool has_block = request->memory != NULL;
         give_memory(broker, request);
         if (rc == BASE_BAD) {
             request_fail(broker, request, "the request can't be read", out);
             return;
         }
-        size_t more_bytes = base_min_size(bytes * 16, bytes_max);
-        if (bytes >= bytes_max || base_pages_room_bytes(broker->pages, BASE_REPLICATION) < more_bytes) {
+        bool is_last = has_block ? bytes >= bytes_max : too_few_bytes == 0 || times == 2;
+        if (is_last) {
             request_starve(broker, request, RETRY_DECODE); /* until others have given theirs back */
             return;
         }
-        bytes = more_bytes;
+        if (has_block) { too_few_bytes = bytes; }
+        if (!has_block) { times = 2; }
+        bytes = base_min_size(too_few_bytes * times, bytes_max);
     }
     begin(broker, request, out);
 }

@@ -6,11 +6,13 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
 
 #include "shard.h"
+#include "wire/kafka/create_topics.h"
 #include "wire/kafka/kafka.h"
 
 static struct shard *given_a_node(void)
@@ -53,11 +55,71 @@ static void a_topic_without_a_replication_factor_gets_the_default_one(void **sta
     shard_free(shard);
 }
 
+/* So many that the request is refused as a whole. */
+static void ask_for_topics(struct shard *shard)
+{
+    enum { TOPICS = 20000 };
+    struct kafka_create_topics_request request;
+    kafka_create_topics_request_init(&request);
+    request.timeout_ms = 1000;
+    request.topics_count = TOPICS;
+    request.topics = calloc(TOPICS, sizeof *request.topics);
+    static uint8_t bytes[TOPICS * 24];
+    static char names[TOPICS][8];
+    assert_non_null(request.topics);
+    for (int i = 0; i < TOPICS; i++) {
+        kafka_create_topics_request_creatable_topic_init(&request.topics[i]);
+        (void)snprintf(names[i], sizeof names[i], "t%d", i);
+        request.topics[i].name = kafka_text_words(names[i]);
+        request.topics[i].num_partitions = 1;
+        request.topics[i].replication_factor = 1;
+    }
+    struct kafka_writer writer;
+    kafka_writer_init(&writer, bytes, sizeof bytes);
+    assert_int_equal(kafka_request_encode(KAFKA_MESSAGE_CREATE_TOPICS_REQUEST, &request, 7, 1,
+                                          kafka_text_words("client"), &writer),
+                     BASE_OK);
+    free(request.topics);
+    uint32_t slot = shard_connect(shard);
+    for (size_t at = 0; at < writer.used_bytes;) {
+        size_t piece = base_min_size(writer.used_bytes - at, 1024);
+        shard_receive(shard, slot, bytes + at, piece, NULL);
+        at += piece;
+    }
+    assert_int_equal(shard->broker->requests_come, 1);
+}
+
+/* More than there is memory for, if each topic were to have its configs in the answer. */
+static void who_asks_for_too_many_topics_is_told_at_once(void **state)
+{
+    (void)state;
+    struct shard *shard = given_a_node();
+    ask_for_topics(shard);
+    assert_true(base_list_is_empty(&shard->broker->starved));
+    assert_int_equal(shard->broker->requests.taken_count, 0);
+    shard_free(shard);
+}
+
+static void a_request_is_read_where_there_is_room_for_it_and_not_for_sixteen(void **state)
+{
+    (void)state;
+    struct shard *shard = given_a_node();
+    assert_non_null(base_pages_take(shard->broker->pages, BASE_CONTROL, (size_t)16 << 20));
+    assert_non_null(base_pages_take(shard->broker->pages, BASE_CONTROL, (size_t)4 << 20));
+    assert_true(base_pages_room_bytes(shard->broker->pages, BASE_REPLICATION) < (size_t)13 << 20);
+    ask_for_topics(shard);
+    assert_true(base_list_is_empty(&shard->broker->starved));
+    assert_int_equal(shard->broker->requests.taken_count, 0);
+    shard_free(shard);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_node_is_registered_with_its_rack),
         cmocka_unit_test(a_topic_without_a_replication_factor_gets_the_default_one),
+        cmocka_unit_test(who_asks_for_too_many_topics_is_told_at_once),
+        cmocka_unit_test(a_request_is_read_where_there_is_room_for_it_and_not_for_sixteen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,7 +18,7 @@
 #define BATCH_BYTES  100
 #define FRAME_MAX    400
 #define MS           UINT64_C(1000000)
-#define DECODE_TAKES 2 /* a request that finds no memory for a page tries once more, with what it needs */
+#define DECODE_TAKES 1 /* of memory, by a request that finds none: where a page is too much, more is not asked for */
 
 static const char topic_name[] = "t";
 
