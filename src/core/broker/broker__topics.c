@@ -197,19 +197,23 @@ static size_t control_bytes(const struct request *request)
     }
     case KAFKA_API_INCREMENTAL_ALTER_CONFIGS: {
         const struct kafka_incremental_alter_configs_request *asked = request->decoded;
-        size_t bytes = each;
-        for (int32_t i = 0; i < asked->resources_count; i++) { /* a list that grows is built anew, for each config */
-            bytes += 2048 + (size_t)base_max_i64(asked->resources[i].configs_count, 0) * 1024;
+        size_t configs = 0;
+        for (int32_t i = 0; i < asked->resources_count; i++) {
+            configs += (size_t)base_max_i64(asked->resources[i].configs_count, 0);
         }
-        return bytes;
+        size_t resources = (size_t)base_max_i64(asked->resources_count, 0);
+        if (resources + configs > CONTROLLER_RECORDS_MAX) { return each + resources * 128; }
+        return each + resources * 2048 + configs * 1024; /* a list that grows is built anew, for each config */
     }
     case KAFKA_API_ALTER_CONFIGS: {
         const struct kafka_alter_configs_request *asked = request->decoded;
-        size_t bytes = each;
+        size_t configs = 0;
         for (int32_t i = 0; i < asked->resources_count; i++) {
-            bytes += 2048 + (size_t)base_max_i64(asked->resources[i].configs_count, 0) * 128;
+            configs += (size_t)base_max_i64(asked->resources[i].configs_count, 0);
         }
-        return bytes;
+        size_t resources = (size_t)base_max_i64(asked->resources_count, 0);
+        bool is_refused = resources + configs > CONTROLLER_RECORDS_MAX;
+        return each + resources * (is_refused ? (size_t)512 : (size_t)2048) + configs * 128;
     }
     default: return each;
     }

@@ -13,6 +13,7 @@
 
 #include "shard.h"
 #include "wire/kafka/create_topics.h"
+#include "wire/kafka/incremental_alter_configs.h"
 #include "wire/kafka/kafka.h"
 
 static struct shard *given_a_node(void)
@@ -55,31 +56,12 @@ static void a_topic_without_a_replication_factor_gets_the_default_one(void **sta
     shard_free(shard);
 }
 
-/* So many that the request is refused as a whole. */
-static void ask_for_topics(struct shard *shard)
+static void send_all(struct shard *shard, enum kafka_message message, int16_t version, const void *request)
 {
-    enum { TOPICS = 20000 };
-    struct kafka_create_topics_request request;
-    kafka_create_topics_request_init(&request);
-    request.timeout_ms = 1000;
-    request.topics_count = TOPICS;
-    request.topics = calloc(TOPICS, sizeof *request.topics);
-    static uint8_t bytes[TOPICS * 24];
-    static char names[TOPICS][8];
-    assert_non_null(request.topics);
-    for (int i = 0; i < TOPICS; i++) {
-        kafka_create_topics_request_creatable_topic_init(&request.topics[i]);
-        (void)snprintf(names[i], sizeof names[i], "t%d", i);
-        request.topics[i].name = kafka_text_words(names[i]);
-        request.topics[i].num_partitions = 1;
-        request.topics[i].replication_factor = 1;
-    }
+    static uint8_t bytes[1 << 20];
     struct kafka_writer writer;
     kafka_writer_init(&writer, bytes, sizeof bytes);
-    assert_int_equal(kafka_request_encode(KAFKA_MESSAGE_CREATE_TOPICS_REQUEST, &request, 7, 1,
-                                          kafka_text_words("client"), &writer),
-                     BASE_OK);
-    free(request.topics);
+    assert_int_equal(kafka_request_encode(message, request, version, 1, kafka_text_words("client"), &writer), BASE_OK);
     uint32_t slot = shard_connect(shard);
     for (size_t at = 0; at < writer.used_bytes;) {
         size_t piece = base_min_size(writer.used_bytes - at, 1024);
@@ -89,12 +71,56 @@ static void ask_for_topics(struct shard *shard)
     assert_int_equal(shard->broker->requests_come, 1);
 }
 
+/* So many that the request is refused as a whole. */
+static void ask_for_topics(struct shard *shard)
+{
+    enum { TOPICS = 20000 };
+    struct kafka_create_topics_request request;
+    kafka_create_topics_request_init(&request);
+    request.timeout_ms = 1000;
+    request.topics_count = TOPICS;
+    request.topics = calloc(TOPICS, sizeof *request.topics);
+    static char names[TOPICS][8];
+    assert_non_null(request.topics);
+    for (int i = 0; i < TOPICS; i++) {
+        kafka_create_topics_request_creatable_topic_init(&request.topics[i]);
+        (void)snprintf(names[i], sizeof names[i], "t%d", i);
+        request.topics[i].name = kafka_text_words(names[i]);
+        request.topics[i].num_partitions = 1;
+        request.topics[i].replication_factor = 1;
+    }
+    send_all(shard, KAFKA_MESSAGE_CREATE_TOPICS_REQUEST, 7, &request);
+    free(request.topics);
+}
+
 /* More than there is memory for, if each topic were to have its configs in the answer. */
 static void who_asks_for_too_many_topics_is_told_at_once(void **state)
 {
     (void)state;
     struct shard *shard = given_a_node();
     ask_for_topics(shard);
+    assert_true(base_list_is_empty(&shard->broker->starved));
+    assert_int_equal(shard->broker->requests.taken_count, 0);
+    shard_free(shard);
+}
+
+static void who_asks_for_too_many_changes_is_told_at_once(void **state)
+{
+    (void)state;
+    struct shard *shard = given_a_node();
+    enum { RESOURCES = 20000 };
+    struct kafka_incremental_alter_configs_request request;
+    kafka_incremental_alter_configs_request_init(&request);
+    request.resources_count = RESOURCES;
+    request.resources = calloc(RESOURCES, sizeof *request.resources);
+    assert_non_null(request.resources);
+    for (int i = 0; i < RESOURCES; i++) {
+        kafka_incremental_alter_configs_request_alter_configs_resource_init(&request.resources[i]);
+        request.resources[i].resource_type = METADATA_RESOURCE_TOPIC;
+        request.resources[i].resource_name = kafka_text_words("t");
+    }
+    send_all(shard, KAFKA_MESSAGE_INCREMENTAL_ALTER_CONFIGS_REQUEST, 1, &request);
+    free(request.resources);
     assert_true(base_list_is_empty(&shard->broker->starved));
     assert_int_equal(shard->broker->requests.taken_count, 0);
     shard_free(shard);
@@ -119,6 +145,7 @@ int main(void)
         cmocka_unit_test(a_node_is_registered_with_its_rack),
         cmocka_unit_test(a_topic_without_a_replication_factor_gets_the_default_one),
         cmocka_unit_test(who_asks_for_too_many_topics_is_told_at_once),
+        cmocka_unit_test(who_asks_for_too_many_changes_is_told_at_once),
         cmocka_unit_test(a_request_is_read_where_there_is_room_for_it_and_not_for_sixteen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
