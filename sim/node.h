@@ -23,8 +23,8 @@ struct node {
         refuse_ppm; /* of boots, a shard each: some takings of memory, drawn at the boot, are refused. May be changed. */
 };
 
-#define NODE_REGION_MB_MIN     28
-#define NODE_REGION_MB_CROWDED 30 /* with connections for hundreds of members */
+#define NODE_REGION_MB_MIN     25
+#define NODE_REGION_MB_CROWDED 27 /* with connections for hundreds of members */
 #define NODE_REGION_MB_MAX     96
 
 /* Small limits, so that runs meet them. `step_max`: items of work per step. `journal_bytes`: 512 KiB at least. */

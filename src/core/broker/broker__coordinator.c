@@ -15,6 +15,7 @@
 #define TELL_NS               UINT64_C(60000000000)
 #define LOAD_TRIES_MAX        20u /* of reads that fail */
 #define STATE_BYTES_OF_REGION 64  /* a part of the shard's memory is for texts of groups */
+#define REGION_BYTES_AMPLE    ((size_t)1 << 30)
 
 bool is_coordinator_part(struct base_part part) { return base_uuid_equal(part.topic, coordinator_part(0).topic); }
 
@@ -25,6 +26,9 @@ static struct group_config config_of(const struct broker_config *broker, size_t 
 {
     struct group_config config;
     group_config_default(&config);
+    /* The tables hold twice the limits: where memory is short these are half, or connections and partitions would have less. */
+    size_t all_bytes = region_bytes;
+    if (all_bytes < REGION_BYTES_AMPLE) { region_bytes /= 2; }
     uint64_t groups = base_min_u64(base_max_u64(region_bytes / 32768, 256), 65536);
     if (broker->groups_max > 0) { groups = broker->groups_max; }
     config.logs_count = broker->coordinator_groups;
@@ -36,9 +40,9 @@ static struct group_config config_of(const struct broker_config *broker, size_t 
     /* Every front may have all its requests here; one more is refused. */
     config.requests_max = (uint32_t)base_min_u64((uint64_t)requests * broker->shards, 32768);
     config.state_bytes = base_max_u64(region_bytes / STATE_BYTES_OF_REGION / BASE_PAGE_BYTES, 64) * BASE_PAGE_BYTES;
-    config.proposal_bytes = (uint32_t)base_min_u64(256 << 10, region_bytes / 256);
-    config.proposal_bytes_max = (uint32_t)base_min_u64(8 << 20, region_bytes / 64);
-    config.answer_bytes_max = region_bytes / 8;
+    config.proposal_bytes = (uint32_t)base_min_u64(256 << 10, all_bytes / 256);
+    config.proposal_bytes_max = (uint32_t)base_min_u64(8 << 20, all_bytes / 64);
+    config.answer_bytes_max = all_bytes / 8;
     config.size_max = broker->group_size_max;
     config.session_min_ms = broker->group_session_min_ms;
     config.session_max_ms = broker->group_session_max_ms;
