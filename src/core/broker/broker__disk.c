@@ -304,9 +304,10 @@ bool disk_hold_step(struct broker *broker, struct port_out *out)
     struct journal_view view;
     journal_view(broker->journal, &view);
     bool is_full = !view.is_failed && view.is_full;
+    bool is_room_wanted = is_full || view.is_waiting;
     enum hold hold = is_full ? HOLD_WAIT : HOLD_NOT;
     if (!view.is_failed && view.is_short_of_room) { hold = HOLD_REFUSE; }
-    if (hold == broker->hold_told && is_full == broker->is_full_told) { return false; }
+    if (hold == broker->hold_told && is_room_wanted == broker->is_full_told) { return false; }
     if (hold == HOLD_REFUSE && broker->hold_told != HOLD_REFUSE) {
         log_words(out, PORT_WARN,
                   "the disk is full: what clients produce is refused; delete topics or lower their retention", "");
@@ -314,11 +315,11 @@ bool disk_hold_step(struct broker *broker, struct port_out *out)
         log_words(out, PORT_INFO, "the disk has room again", "");
     }
     broker->hold_told = hold;
-    broker->is_full_told = is_full;
+    broker->is_full_told = is_room_wanted;
     controller_refuse_growth(broker->controller, hold == HOLD_REFUSE);
     struct port_message message;
     message_begin(&message, 0, MSG_HOLD)->words[0] = (uint64_t)hold;
-    message.words[1] = is_full ? 1 : 0;
+    message.words[1] = is_room_wanted ? 1 : 0;
     message_to_all(broker, &message, out);
     return true;
 }

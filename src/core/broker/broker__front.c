@@ -736,6 +736,7 @@ void front_alarm(struct broker *broker, struct port_out *out)
     if (broker->is_draining && broker->now_ns >= broker->drain_deadline_ns) {
         broker->drain_deadline_ns = UINT64_MAX;
         conn_stop(broker->conns, CONN_STOP_NOW, out);
+        if (is_first(broker)) { journal_wait_no_more(broker->journal, out); }
     }
 }
 

@@ -76,7 +76,7 @@ static bool make_place(struct journal *journal, uint64_t bytes, struct port_out 
     bool fits = offset + bytes + JOURNAL__FREE_BYTES <= journal->file_bytes;
     uint64_t position = fits ? journal->end : (journal->current_number + 1) * journal->file_bytes;
     /* On the way to a stop no checkpoint may come any more: what waits goes beyond the limit. */
-    if (position + bytes - journal->begin > journal->limit_bytes && !journal->wants_stop) {
+    if (position + bytes - journal->begin > journal->limit_bytes && !journal->wants_stop && !journal->is_hasty) {
         journal->is_checkpoint_wanted = true;
         return false;
     }
@@ -212,7 +212,8 @@ static void retry_later(struct journal *journal, struct journal__group *group, e
 {
     if (rc == PORT_NO_SPACE) { journal__reserve_release(journal); }
     bool is_full = rc == PORT_NO_SPACE && !journal->wants_stop;
-    if (group->tries >= JOURNAL_TRIES_MAX && !is_full) {
+    bool is_given_up = rc == PORT_NO_SPACE && journal->is_hasty;
+    if ((group->tries >= JOURNAL_TRIES_MAX && !is_full) || is_given_up) {
         journal__fail(journal, rc);
         return;
     }

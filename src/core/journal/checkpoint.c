@@ -191,6 +191,8 @@ static void finish(struct journal *journal, struct port_out *out)
     journal->checkpoint_which = ck->which;
     journal->begin = ck->begin;
     journal->is_checkpoint_wanted = false;
+    /* It may free nothing for what waits for a file: then the next one is not begun at once. */
+    if (journal->files.is_urgent) { journal->want_again_ns = base_deadline_ns(journal->now_ns, JOURNAL__RETRY_NS); }
     journal->files.is_short = false;
     out->wants_turn = true; /* what waited for room, and files that may go */
 }

@@ -171,6 +171,12 @@ void journal_recovered(struct journal *journal, struct port_out *out)
     out->wants_turn = true;
 }
 
+/* Entries have no place, and none can be made. */
+static bool is_waiting(const struct journal *journal)
+{
+    return journal->files.is_short && journal->files.is_urgent && !journal__is_failed(journal);
+}
+
 /* Closes what is open once nothing is under way, then says STOPPED. */
 static void stop_if_done(struct journal *journal, struct port_out *out)
 {
@@ -182,7 +188,7 @@ static void stop_if_done(struct journal *journal, struct port_out *out)
     bool has_never_begun = journal->state == JOURNAL__REPLAYED && journal->queue_gathered == journal->queue_tail;
     if (journal->state == JOURNAL__REPLAYED && !has_never_begun) { journal->state = JOURNAL__READY; }
     /* Nobody waits for room on the disk at a stop: what has no place fails. */
-    if (journal->files.is_short && journal->files.is_urgent) { journal__fail(journal, PORT_NO_SPACE); }
+    if (is_waiting(journal)) { journal__fail(journal, PORT_NO_SPACE); }
     if (!journal__append_is_idle(journal) || journal->ck.stage != JOURNAL__CK_IDLE) { return; }
     bool is_open = false;
     for (uint32_t i = 0; i < JOURNAL_FILES; i++) {
@@ -204,6 +210,8 @@ static void go_on(struct journal *journal, struct port_out *out)
         journal__files_pump(journal, out);
     }
     journal__reserve_pump(journal, out);
+    bool may_find_room = !journal->is_hasty || journal__files_is_busy(journal);
+    if (is_waiting(journal) && !may_find_room) { journal__fail(journal, PORT_NO_SPACE); }
     stop_if_done(journal, out);
     CHECK_SLOW(journal->config.is_check_slow, journal_is_sound(journal));
 }
@@ -255,6 +263,12 @@ uint64_t journal_next_alarm_ns(const struct journal *journal)
         at_ns = base_min_u64(at_ns, journal__alarm_ns(journal, journal->want_again_ns));
     }
     return base_min_u64(base_min_u64(at_ns, journal__reserve_retry_ns(journal)), journal__group_retry_ns(journal));
+}
+
+void journal_wait_no_more(struct journal *journal, struct port_out *out)
+{
+    journal->is_hasty = true;
+    out->wants_turn = true;
 }
 
 void journal_stop(struct journal *journal, struct port_out *out)
@@ -345,6 +359,7 @@ void journal_view(const struct journal *journal, struct journal_view *view_out)
         .in_flight = (uint32_t)(journal->queue_tail - journal->queue_out),
         .is_full = bytes >= journal->limit_bytes / 8 * 7,
         .is_short_of_room = journal->reserve.is_short,
+        .is_waiting = is_waiting(journal),
         .is_failed = journal__is_failed(journal),
     };
 }

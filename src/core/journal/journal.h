@@ -139,6 +139,9 @@ uint64_t journal_next_alarm_ns(const struct journal *journal);
 void journal_fail(struct journal *journal, enum port_rc rc, struct port_out *out);
 /* The disk had no room for something else: what is kept in reserve goes, and comes back when there is room (view: is_short_of_room). */
 void journal_release_room(struct journal *journal, struct port_out *out);
+/* Its owner is stopping, and has waited long enough: from now on nothing waits for room. What is beyond the limit is written all the same,
+ * and what the disk has no room for fails, and the journal with it. */
+void journal_wait_no_more(struct journal *journal, struct port_out *out);
 /* Takes no more; what waits is written and synced (or fails, when the disk is full), a checkpoint that was begun is waited for until
  * its owner ends it, files are closed, then JOURNAL_OUT_STOPPED. */
 void journal_stop(struct journal *journal, struct port_out *out);
@@ -150,6 +153,7 @@ struct journal_view {
     uint32_t in_flight;
     bool is_full;          /* near its limit: take nothing new, so that logs can become quiet for the checkpoint */
     bool is_short_of_room; /* the disk is full, or was a moment ago: refuse what only makes more */
+    bool is_waiting;       /* entries wait for a file that can't be made: a checkpoint may free an old one for them */
     bool is_failed;
 };
 void journal_view(const struct journal *journal, struct journal_view *view_out);

@@ -279,6 +279,7 @@ struct journal {
     struct journal_config config;
     struct base_pages *pages;
     enum journal__state state;
+    bool is_hasty; /* nothing waits for room any more */
     bool wants_stop, is_failed_due, is_stopped_due, has_out;
     enum port_rc failed_rc;
     struct journal_out out; /* of the loader, when has_out */

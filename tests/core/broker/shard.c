@@ -157,6 +157,7 @@ static void carry_out(struct shard *shard)
         }
         break;
     case PORT_LIST: rc = PORT_MISSING; break;
+    case PORT_ALLOCATE: rc = shard->is_full ? PORT_NO_SPACE : PORT_OK; break;
     case PORT_SEND: keep_sent(shard, &effect); break;
     case PORT_READ: fail_msg("a disk without bytes is read"); break;
     default: break;
@@ -173,7 +174,9 @@ static void answer_next(struct shard *shard)
     case MSG_RECOVERY_END: shard_tell_word(shard, MSG_RECOVERED, 0, 0); return;
     case MSG_DELTA: shard_tell_word(shard, MSG_DELTA_TAKEN, 0, 0); return;
     case MSG_SERVE: shard_tell_word(shard, MSG_SERVING, PORT_OK, 0); return;
-    case MSG_DRAIN: shard_tell_word(shard, MSG_DRAINED, 0, 0); return;
+    case MSG_DRAIN:
+        if (!shard->is_slow_to_drain) { shard_tell_word(shard, MSG_DRAINED, 0, 0); }
+        return;
     case MSG_CLOSE: shard_tell_word(shard, MSG_CLOSED, 0, 0); return;
     case MSG_STATE: shard_tell_word(shard, MSG_STATE_TAKEN, 0, 0); return;
     default: return;

@@ -49,6 +49,8 @@ struct shard {
     uint8_t sent[SHARD_SENT]; /* the memory of the last send to a client, as much as fits */
     size_t sent_bytes;
     const char *failing_suffix; /* writes to such a file fail; NULL: none do */
+    bool is_full;               /* no file gets room ahead of what is written to it */
+    bool is_slow_to_drain;      /* the other shard: the test says when it has drained */
     bool wants_turn, wants_continue, is_ready, is_stopped;
 };
 

@@ -79,22 +79,28 @@ static void a_shard_that_drains_gives_its_states_at_once_when_the_journal_is_ful
     shard_free(shard);
 }
 
+/* The other shard asks for its run of that number to be kept. */
+static void ask_the_journal(struct shard *shard, const struct port_piece *piece, int number)
+{
+    struct plog_run run = {.id = {.topic = {{7}}, .index = 0},
+                           .position_bytes = (uint64_t)number * piece->size_bytes,
+                           .offset_base = number,
+                           .offset_end = number + 1,
+                           .size_bytes = piece->size_bytes};
+    struct port_message message = {.kind = MSG_JOURNAL};
+    put_run(&message, &run);
+    message.words[9] = (uint64_t)number + 1;
+    message.words[10] = 1;
+    message.lent = (void *)(uintptr_t)piece;
+    message.lent_bytes = piece->size_bytes;
+    shard_tell(shard, &message);
+}
+
 /* The other shard asks for so much to be kept that shards are told to wait. */
 static void fill_the_journal(struct shard *shard, const struct port_piece *piece)
 {
     for (int i = 0; i < 64; i++) {
-        struct plog_run run = {.id = {.topic = {{7}}, .index = 0},
-                               .position_bytes = (uint64_t)i * piece->size_bytes,
-                               .offset_base = i,
-                               .offset_end = i + 1,
-                               .size_bytes = piece->size_bytes};
-        struct port_message message = {.kind = MSG_JOURNAL};
-        put_run(&message, &run);
-        message.words[9] = (uint64_t)i + 1;
-        message.words[10] = 1;
-        message.lent = (void *)(uintptr_t)piece;
-        message.lent_bytes = piece->size_bytes;
-        shard_tell(shard, &message);
+        ask_the_journal(shard, piece, i);
         const struct port_message *hold = shard_told_last(shard, MSG_HOLD);
         if (hold != NULL && hold->words[0] == HOLD_WAIT) { return; }
     }
@@ -152,6 +158,64 @@ static void a_stop_ends_with_a_checkpoint_that_began_when_the_journal_had_room(v
     shard_free(shard);
 }
 
+/* The first file of the journal is full, or the first two, and the disk has no room for another: how many runs were asked for. */
+static int fill_the_disk(struct shard *shard, int files)
+{
+    static const uint8_t bytes[RUN_BYTES];
+    static const struct port_piece piece = {.kind = PORT_MEMORY, .at = bytes, .size_bytes = sizeof bytes};
+    int asked = 0;
+    do {
+        /* The file after the one that is written is made when that is half full. */
+        shard->is_full = shard_told(shard, MSG_JOURNALLED) >= (uint32_t)(files - 1) * 3;
+        ask_the_journal(shard, &piece, asked);
+        asked += 1;
+        assert_true(asked < 16);
+    } while (shard_told(shard, MSG_JOURNALLED) == (uint32_t)asked);
+    return asked;
+}
+
+static bool is_told_to_make_room(const struct shard *shard)
+{
+    const struct port_message *hold = shard_told_last(shard, MSG_HOLD);
+    return hold != NULL && hold->words[0] == HOLD_REFUSE && hold->words[1] == 1;
+}
+
+/* The states are wanted for the checkpoint that frees a file of the journal: no back may wait with them until its appends are done. */
+static void a_stop_on_a_full_disk_asks_for_the_states_that_free_a_file_of_the_journal(void **state)
+{
+    (void)state;
+    struct shard *shard = given_a_first_shard();
+    shard->is_slow_to_drain = true;
+    uint32_t asked = (uint32_t)fill_the_disk(shard, 2);
+    shard_stop(shard);
+    assert_true(is_told_to_make_room(shard));
+    assert_int_equal(shard_told(shard, MSG_CHECKPOINT), 1);
+    shard_tell_word(shard, MSG_STATES_END, 0, 0);
+    assert_int_equal(shard_told(shard, MSG_JOURNALLED), asked);
+    assert_int_equal(shard_told_last(shard, MSG_JOURNALLED)->words[1], PORT_OK);
+    shard_tell_word(shard, MSG_DRAINED, 0, 0);
+    while (!shard->is_stopped) { shard_tell_word(shard, MSG_STATES_END, 0, 0); }
+    shard_free(shard);
+}
+
+/* Without one the appends that wait would keep their requests open, and the node with them. */
+static void a_stop_on_a_full_disk_waits_for_room_until_its_time_is_over(void **state)
+{
+    (void)state;
+    struct shard *shard = given_a_first_shard();
+    shard->is_slow_to_drain = true;
+    uint32_t asked = (uint32_t)fill_the_disk(shard, 1);
+    shard_stop(shard);
+    shard_tell_word(shard, MSG_STATES_END, 0, 0); /* the checkpoint frees no file: all is in the one that is written */
+    assert_int_equal(shard_told(shard, MSG_JOURNALLED), asked - 1);
+    while (shard->alarm_ns <= UINT64_C(11000000000)) { shard_wait(shard, shard->alarm_ns); }
+    assert_int_equal(shard_told(shard, MSG_JOURNALLED), asked);
+    assert_int_equal(shard_told_last(shard, MSG_JOURNALLED)->words[1], PORT_NO_SPACE);
+    shard_tell_word(shard, MSG_DRAINED, 0, 0);
+    assert_true(shard->is_stopped);
+    shard_free(shard);
+}
+
 /* An alarm that is over rings again and again, and nothing else happens. */
 static void a_change_that_is_to_be_written_again_sets_no_alarm_while_it_waits_for_the_journal(void **state)
 {
@@ -177,6 +241,8 @@ int main(void)
         cmocka_unit_test(a_shard_that_drains_gives_its_states_at_once_when_the_journal_is_full),
         cmocka_unit_test(a_node_that_stops_with_a_full_journal_ends),
         cmocka_unit_test(a_stop_ends_with_a_checkpoint_that_began_when_the_journal_had_room),
+        cmocka_unit_test(a_stop_on_a_full_disk_asks_for_the_states_that_free_a_file_of_the_journal),
+        cmocka_unit_test(a_stop_on_a_full_disk_waits_for_room_until_its_time_is_over),
         cmocka_unit_test(a_change_that_is_to_be_written_again_sets_no_alarm_while_it_waits_for_the_journal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
