@@ -650,18 +650,18 @@ static bool retry_starved(struct broker *broker, struct port_out *out)
     if (link == NULL || broker->now_ns < broker->starved_retry_ns || !may_retry) { return false; }
     struct request *request = BASE_ITEM(link, struct request, link);
     base_list_remove(&broker->starved, link);
-    bool has_ended = conn_has_ended(broker->conns, request->conn);
+    bool is_gone = !conn_is_open(broker->conns, request->conn); /* who only sends no more still waits for its answer */
     if (base_link_is_on(&request->unbegun_link)) {
         struct base_list *unbegun = unbegun_of(broker, request);
-        if (!has_ended &&
-            base_list_first(unbegun) != &request->unbegun_link) { /* one before it comes to its turn, too */
+        bool is_oldest = base_list_first(unbegun) == &request->unbegun_link;
+        if (!is_gone && !is_oldest) { /* one before it comes to its turn, too */
             base_list_push_back(&broker->starved, link);
             request->starves_until_ns = base_deadline_ns(broker->now_ns, STARVE_MAX_NS); /* it has not been tried */
             return true;
         }
         base_list_remove(unbegun, &request->unbegun_link);
     }
-    if (has_ended) {
+    if (is_gone) {
         request_answer_end(broker, request, out);
         return true;
     }

@@ -158,7 +158,10 @@ static void carry_out(struct shard *shard)
         break;
     case PORT_LIST: rc = PORT_MISSING; break;
     case PORT_ALLOCATE: rc = shard->is_full ? PORT_NO_SPACE : PORT_OK; break;
-    case PORT_SEND: keep_sent(shard, &effect); break;
+    case PORT_SEND:
+        keep_sent(shard, &effect);
+        for (uint32_t i = 0; i < effect.piece_count; i++) { count += effect.pieces[i].size_bytes; }
+        break;
     case PORT_READ: fail_msg("a disk without bytes is read"); break;
     default: break;
     }

@@ -89,6 +89,29 @@ static void topics_that_find_no_memory_for_their_answer_take_no_more_with_each_t
     shard_free(shard);
 }
 
+/* As who shuts its side down behind its last request, and reads on. */
+static void who_sends_no_more_has_its_answer_once_there_is_memory(void **state)
+{
+    (void)state;
+    struct shard *shard = shard_make(0);
+    shard_start(shard);
+    uint32_t slot = shard_connect(shard);
+    ask_for_topics(shard, slot, 1500, (size_t)192 << 10);
+    assert_int_equal(shard->broker->starved.count, 1);
+    shard_complete_receive(shard, slot, PORT_EOF, NULL, 0);
+    shard_run(shard);
+    shard_wait(shard, shard->now_ns + 11 * MS);
+    assert_int_equal(shard->broker->starved.count, 1);
+    give_it_back(shard);
+    shard_wait(shard, shard->now_ns + 11 * MS);
+    struct conn_view view;
+    conn_view(shard->broker->conns, &view);
+    assert_true(view.bytes_out_total > (uint64_t)1500 * (NAME_BYTES - 1)); /* it was told of each */
+    assert_int_equal(view.connections, 0);
+    assert_int_equal(shard->broker->requests.taken_count, 0);
+    shard_free(shard);
+}
+
 /* A request that a page does not hold is decoded into more; it must not wait for more than the most that it can take. */
 static void a_request_that_there_is_memory_enough_for_is_answered_at_once(void **state)
 {
@@ -130,6 +153,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(topics_that_find_no_memory_for_their_answer_take_no_more_with_each_try),
+        cmocka_unit_test(who_sends_no_more_has_its_answer_once_there_is_memory),
         cmocka_unit_test(a_request_that_there_is_memory_enough_for_is_answered_at_once),
         cmocka_unit_test(the_controller_decides_while_clients_have_all_their_memory),
     };
