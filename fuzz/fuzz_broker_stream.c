@@ -495,7 +495,7 @@ static bool is_serving(void)
     for (uint32_t shard = 0; shard < stream.config.shards; shard++) {
         struct broker_view view;
         broker_view(world_machine_at(stream.world, stream.broker, shard), &view);
-        if (view.port == 0 || (shard == 0 && view.state != BROKER_SERVING)) { return false; }
+        if (view.ports[0] == 0 || (shard == 0 && view.state != BROKER_SERVING)) { return false; }
     }
     return true;
 }

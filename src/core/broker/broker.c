@@ -591,7 +591,6 @@ void broker_view(const struct broker *broker, struct broker_view *view_out)
     *view_out = (struct broker_view){.state = broker->state,
                                      .is_disk_failed = broker->is_disk_failed,
                                      .is_metadata_anew = broker->is_snapshotting,
-                                     .port = broker->ports[0],
                                      .connections = conns.connections,
                                      .requests = broker->requests.taken_count,
                                      .parked = broker->parked_count,
@@ -610,6 +609,7 @@ void broker_view(const struct broker *broker, struct broker_view *view_out)
                                      .sent_bytes = conns.bytes_out_total,
                                      .requests_done = broker->requests_done,
                                      .fetches_evaluated = broker->fetches_evaluated};
+    memcpy(view_out->ports, broker->ports, sizeof view_out->ports);
     struct fetchsession_view sessions;
     fetchsession_view(broker->sessions, &sessions);
     view_out->fetch_sessions = sessions.sessions;

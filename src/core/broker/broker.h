@@ -168,8 +168,8 @@ const struct broker_counters *broker_counters(const struct broker *broker);
 struct broker_view {
     enum broker_state state;
     bool is_disk_failed;
-    bool is_metadata_anew; /* shard 0: its log is being written anew */
-    uint16_t port;         /* of the first listener, once bound */
+    bool is_metadata_anew;                /* shard 0: its log is being written anew */
+    uint16_t ports[BROKER_LISTENERS_MAX]; /* of each listener, once bound */
     uint32_t connections;
     uint32_t requests; /* in flight */
     uint32_t parked;   /* fetches waiting */

@@ -308,7 +308,7 @@ static void on_level(void *context, struct base_slice room, uint32_t level)
     app_log_level(&serve->log, room, level);
 }
 
-static void print_ready(const struct serve *serve, uint16_t port_first)
+static void print_ready(const struct serve *serve, const uint16_t ports[BROKER_LISTENERS_MAX])
 {
     const struct broker_config *config = &serve->settings.broker;
     char words[2048];
@@ -321,8 +321,7 @@ static void print_ready(const struct serve *serve, uint16_t port_first)
     base_text_add(&line, " listeners=");
     for (uint32_t i = 0; i < config->listener_count; i++) {
         const struct broker_listener *listener = &config->listeners[i];
-        uint16_t port = listener->port_advertised != 0 ? listener->port_advertised : listener->address.port;
-        if (port == 0 && i == 0) { port = port_first; }
+        uint16_t port = listener->port_advertised != 0 ? listener->port_advertised : ports[i];
         bool is_ipv6 = strchr(listener->host, ':') != NULL;
         base_text_add(&line, i == 0 ? "" : ",");
         base_text_add(&line, listener->name);
@@ -345,7 +344,7 @@ static void on_ready(void *context, uint32_t shard)
     if (before + 1 != serve->shards) { return; }
     struct broker_view view;
     broker_view(serve->observe.shards[shard].broker, &view);
-    print_ready(serve, view.port);
+    print_ready(serve, view.ports);
     atomic_store(&serve->is_ready, true);
 }
 

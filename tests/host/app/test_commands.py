@@ -262,6 +262,19 @@ class Serve(unittest.TestCase):
             self.assertEqual(done.returncode, 1)
             self.assertIn(b"FATAL", done.stderr)
 
+    def test_each_listener_with_any_free_port_is_named_with_the_port_it_has(self):
+        process = subprocess.Popen([WEIR, "serve", "--data-dir", self.data, "--set", "listeners=IN://127.0.0.1:0,OUT://127.0.0.1:0", "--set",
+                                    "listener.security.protocol.map=IN:PLAINTEXT,OUT:PLAINTEXT", "--set", "inter.broker.listener.name=IN",
+                                    "--set", "weir.shards=2", "--set", "weir.http.listener="], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.addCleanup(process.kill)
+        with process.stdout:
+            ports = re.findall(r"(?:IN|OUT)://127\.0\.0\.1:(\d+)", process.stdout.readline())
+        self.assertEqual(len(set(ports)), 2, ports)
+        for port in ports:
+            self.assertEqual(weir("topic", "list", "--bootstrap", "127.0.0.1:" + port).returncode, 0)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(60), 0)
+
     def test_log_lines_are_text_or_json(self):
         with Broker(self.data, "--set", "num.io.threads=4") as broker:
             _, _, err = broker.stop()
