@@ -67,6 +67,26 @@ def test_e2e_sees_every_record():
         equal(ends(broker, "bench", 4), 4500, "what e2e has written")
 
 
+def test_others_may_write_to_the_topic_beside_it():
+    with Broker(2, name="bench") as broker:
+        with Conn(broker.host, broker.port) as conn:
+            equal(conn.create_topic("bench", 2)[0], 0, "create")
+        rest = [WEIR, "bench", "produce", "--records", "100000000", "--rate", "20000", "--bootstrap", broker.bootstrap]
+        others = [subprocess.Popen([*rest, "--partition", str(p)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for p in range(2)]
+        try:
+            until(lambda: ends(broker, "bench", 2) > 2000, 20, "the others write")
+            for args in (("--records", "500", "--rate", "1000"), ("--records", "500", "--rate", "0", "--partition", "1")):
+                result = bench(broker, "e2e", *args)
+                equal((result["records"], result["failed"]), (500, 0), f"e2e {args}")
+                check_times(result)
+                check(result["latency_ms"]["max"] < 60000, f"times of this run: {result['latency_ms']}")
+            check(all(other.poll() is None for other in others), "the others still write")
+        finally:
+            for other in others:
+                other.kill()
+                other.wait()
+
+
 def test_replay():
     with Broker(2, name="bench") as broker:
         with Conn(broker.host, broker.port) as conn:

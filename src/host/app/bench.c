@@ -1,7 +1,8 @@
 /* bench.c: weir bench: how fast a broker is, seen by the project's own client; see also bench_replay.c.
  *
  * produce and e2e at a given rate count a record's time from when it was to be sent, not from when it could be: a broker that
- * stalls pays for all that waited (coordinated omission).
+ * stalls pays for all that waited (coordinated omission). A record of e2e begins with that time, which no other bench can read: others
+ * may write to the topic beside it.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -15,6 +16,7 @@
 
 #define RECORDS_MAX  (1U << 18) /* in flight */
 #define STAMP_BYTES  8
+#define CLOCKS_NS    UINT64_C(1000000000) /* the sides may have read theirs so far apart */
 #define POOL_BYTES   ((size_t)1 << 20)
 #define PROGRESS_NS  UINT64_C(1000000000)
 #define SENDS_A_STEP 4096
@@ -64,7 +66,8 @@ struct bench {
     int64_t batch_bytes;
     int64_t linger_ms;
     uint8_t *pool;     /* values are cut out of it */
-    uint8_t *stamped;  /* e2e: a value with its time in front */
+    uint8_t *stamped;  /* e2e: a value with its time in front ... */
+    uint64_t veil;     /* ... xor this, of this run alone */
     uint64_t *sent_ns; /* by token modulo RECORDS_MAX; without a rate */
     struct bench_times times;
     /* the producer's */
@@ -74,8 +77,10 @@ struct bench {
     bool is_reading; /* e2e: the consumer is at every end: what is sent now is read */
     /* the consumer's */
     uint64_t received;
+    int32_t partition_first;
     int32_t partitions;
-    int32_t resting; /* partitions whose end was reached */
+    int32_t reached; /* of them: fetch has been at the end, e2e knows where it is */
+    bool *is_reached;
     bool is_assigned;
     /* of the side that counts: the consumer's, but for produce; the times too */
     uint64_t bytes;
@@ -136,7 +141,7 @@ static bool send_one(struct bench *bench, struct app_command *command, uint64_t 
     size_t span_bytes = POOL_BYTES - size_bytes % POOL_BYTES;
     const uint8_t *value = bench->pool + bench->sent * 8191 % span_bytes;
     if (bench->mode == MODE_E2E) {
-        base_put_u64(bench->stamped, due_ns);
+        base_put_u64(bench->stamped, due_ns ^ bench->veil);
         value = bench->stamped;
     }
     struct client_record record = {.token = bench->sent,
@@ -235,7 +240,13 @@ static void assign_all(struct bench *bench, struct app_command *command)
             return;
         }
     }
+    bench->partition_first = first;
     bench->partitions = end - first;
+    bench->is_reached = app_keep((size_t)bench->partitions * sizeof(bool));
+    if (bench->is_reached == NULL) {
+        finish_all(command, app_error(NULL, "no memory"));
+        return;
+    }
     bench->is_assigned = true;
     if (bench->mode != MODE_E2E) { begin_side(&bench->consumer, command->now_ns); }
 }
@@ -246,10 +257,32 @@ static void consumer_after(struct app_command *command)
     if (!bench->is_assigned) { assign_all(bench, command); }
     progress(&bench->consumer, bench->received, command->now_ns);
     bool is_all = bench->received == (uint64_t)bench->records;
-    if (bench->mode == MODE_FETCH && bench->is_assigned && bench->resting >= bench->partitions) { is_all = true; }
+    if (bench->mode == MODE_FETCH && bench->is_assigned && bench->reached >= bench->partitions) { is_all = true; }
     if (!is_all) { return; }
     bench->consumer.ended_ns = command->now_ns;
     finish_all(command, APP_DONE);
+}
+
+/* Its end, or of e2e, which begins there, a record behind it: others may write so fast that the end is never met. */
+static void reach(struct bench *bench, struct app_command *command, int32_t partition)
+{
+    bool *is_reached = &bench->is_reached[partition - bench->partition_first];
+    if (*is_reached) { return; }
+    *is_reached = true;
+    bench->reached += 1;
+    if (bench->mode == MODE_E2E && bench->reached == bench->partitions) {
+        begin_side(&bench->consumer, command->now_ns);
+        tell_other(command, MESSAGE_READING, APP_DONE);
+    }
+}
+
+/* When it was due, of a record of this run; 0: somebody else's. */
+static uint64_t due_of(const struct bench *bench, const struct app_command *command, struct base_slice value)
+{
+    if (value.size_bytes != (size_t)bench->size_bytes || bench->consumer.began_ns == 0) { return 0; }
+    uint64_t due_ns = base_get_u64(value.at) ^ bench->veil;
+    bool is_ours = due_ns + CLOCKS_NS >= bench->consumer.began_ns && due_ns <= command->now_ns + CLOCKS_NS;
+    return is_ours ? due_ns : 0;
 }
 
 static void consumer_result(struct app_command *command, const struct client_result *result)
@@ -261,18 +294,15 @@ static void consumer_result(struct app_command *command, const struct client_res
         return;
     }
     if (result->kind == CLIENT_AT_END) {
-        bench->resting += 1;
-        if (bench->mode == MODE_E2E && bench->resting == bench->partitions) {
-            begin_side(&bench->consumer, command->now_ns);
-            tell_other(command, MESSAGE_READING, APP_DONE);
-        }
+        reach(bench, command, result->partition);
         return;
     }
     if (result->kind != CLIENT_RECORD || bench->received == (uint64_t)bench->records) { return; }
     struct base_slice value = result->record.value.bytes;
     if (bench->mode == MODE_E2E) {
-        if (value.size_bytes != (size_t)bench->size_bytes) { return; } /* somebody else's */
-        uint64_t due_ns = base_get_u64(value.at);
+        reach(bench, command, result->partition);
+        uint64_t due_ns = due_of(bench, command, value);
+        if (due_ns == 0) { return; }
         bench_times_add(&bench->times, command->now_ns - base_min_u64(due_ns, command->now_ns));
     }
     bench->received += 1;
@@ -428,6 +458,7 @@ int app_bench(struct app_args *args)
     app_command_init(&bench->consumer.command, "bench", &consumer_parts, &bench->consumer);
     int code = read_arguments(args, bench);
     if (code != APP_DONE) { return code; }
+    app_random(&bench->veil, sizeof bench->veil);
     configure(bench);
     bench->pool = app_keep(2 * POOL_BYTES);
     bench->stamped = app_keep(POOL_BYTES);
