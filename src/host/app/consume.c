@@ -34,6 +34,8 @@ static const char usage[] =
 #define COMMIT_MS        1000
 #define READ_PATIENCE_MS 5000 /* with --exit: an end that can't be reached is an error */
 #define METADATA_AGE_MS  5000 /* partitions that were added are found after this, at most */
+/* A member that got nothing has had two beats: what others had to give up for it would have come with the next generation. */
+#define NOTHING_NS       UINT64_C(6000000000)
 
 struct consume {
     struct app_command command;
@@ -51,6 +53,8 @@ struct consume {
     int64_t count;
     bool is_exit;
     bool is_assigned;
+    int32_t empty_generation; /* of the group, in which nothing is ours; -1: none */
+    uint64_t empty_until_ns;  /* this may change until then */
     int32_t partitions;
     int32_t at_end;
     bool *is_at_end; /* by partition */
@@ -144,17 +148,31 @@ static bool *end_flag(struct app_command *command, int32_t partition)
     return &own->is_at_end[partition];
 }
 
+/* Cooperative members are given first what nobody has, and what others must give up a generation later. */
+static bool may_get_some(struct app_command *command, const struct client_group_view *view)
+{
+    struct consume *own = command->own;
+    if (view->owned > 0 || own->strategy != CLIENT_COOPERATIVE_STICKY) {
+        own->empty_generation = -1;
+        return false;
+    }
+    if (own->empty_generation != view->generation) {
+        own->empty_generation = view->generation;
+        own->empty_until_ns = base_deadline_ns(command->now_ns, NOTHING_NS);
+    }
+    if (command->now_ns >= own->empty_until_ns) { return false; }
+    command->alarm_ns = base_min_u64(command->alarm_ns, own->empty_until_ns);
+    return true;
+}
+
 /* With --exit: everything that is ours was read. */
 static void look_at_ends(struct app_command *command)
 {
     struct consume *own = command->own;
     struct client_group_view view = {.owned = (uint32_t)own->partitions, .is_member = own->is_assigned};
     if (own->group != NULL) { client_group_view(command->client, &view); }
-    bool has_nothing_yet =
-        view.owned == 0 && own->strategy == CLIENT_COOPERATIVE_STICKY; /* what others give up comes later */
-    if (own->is_exit && view.is_member && !has_nothing_yet && own->at_end == (int32_t)view.owned) {
-        finish(command, APP_DONE);
-    }
+    if (!own->is_exit || !view.is_member || own->at_end != (int32_t)view.owned) { return; }
+    if (own->group == NULL || !may_get_some(command, &view)) { finish(command, APP_DONE); }
 }
 
 /* "group 'g': assigned 0 1 2" */
@@ -400,6 +418,7 @@ int app_consume(struct app_args *args)
     own->start = CLIENT_FROM_BEGINNING;
     own->partition = -1;
     own->count_max = -1;
+    own->empty_generation = -1;
     app_command_init(&own->command, "consume", &parts, own);
     own->command.config.partitions_max = 65536;
     own->command.config.topic_missing_ms = 1000;

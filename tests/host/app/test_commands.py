@@ -423,6 +423,18 @@ class Commands(unittest.TestCase):
         self.assertEqual(second["key"], "")
         self.assertEqual(self.good("consume", "parts", "--partition", "1", "--exit"), b"")
 
+    def test_a_member_whose_group_has_no_partition_for_it_ends_too(self):
+        self.good("produce", "few", stdin=b"a\n")
+        arguments = ["consume", "few", "--group", "many", "--assignor", "cooperative-sticky", "--bootstrap", self.broker.bootstrap]
+        first = subprocess.Popen([WEIR, *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.addCleanup(first.kill)
+        with first.stdout:
+            self.assertEqual(first.stdout.readline(), b"a\n")  # it has the only partition
+            done = weir(*arguments, "--exit", timeout=40)
+            self.assertEqual((done.returncode, done.stdout), (0, b""), done)
+            first.send_signal(signal.SIGTERM)
+            self.assertEqual(first.wait(20), 0)
+
     def reset(self, *arguments):
         rows = [json.loads(line) for line in self.good("group", "reset", "g", *arguments, "--json").splitlines()]
         return [(row["topic"], row["partition"], row["committed"], row["target"]) for row in rows]
