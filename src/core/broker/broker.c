@@ -334,8 +334,11 @@ static uint32_t power_of_two_at_least(uint64_t n)
 
 static struct sizes sizes_of(const struct broker_config *config, size_t region_bytes)
 {
-    uint64_t requests = base_min_u64(base_max_u64(region_bytes / (64 << 10), 128), 16384);
-    uint64_t parts = base_min_u64(base_max_u64(region_bytes / (64 << 10), 512), 8192);
+    /* Rings are powers of two: of those of 32 MiB the next would take more than a little more memory brings. */
+    size_t little_bytes = (size_t)32 << 20;
+    size_t bytes = region_bytes < 2 * little_bytes ? base_min_size(region_bytes, little_bytes) : region_bytes;
+    uint64_t requests = base_min_u64(base_max_u64(bytes / (64 << 10), 128), 16384);
+    uint64_t parts = base_min_u64(base_max_u64(bytes / (64 << 10), 512), 8192);
     /* One that makes room for another is forgotten, and a late retry of its is taken for news: there are many. */
     uint64_t producers = base_min_u64(base_max_u64(region_bytes / (16 << 10), 1024), 262144);
     return (struct sizes){.requests = (uint32_t)requests,

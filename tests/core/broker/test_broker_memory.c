@@ -8,6 +8,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
@@ -149,12 +151,51 @@ static void the_controller_decides_while_clients_have_all_their_memory(void **st
     shard_free(shard);
 }
 
+static bool has_room_in(size_t region_bytes, uint32_t connections, uint32_t files)
+{
+    struct broker_config config;
+    broker_config_default(&config);
+    memcpy(config.cluster_id, "a-cluster-of-one-shard", sizeof config.cluster_id);
+    memcpy(config.listeners[0].name, "PLAINTEXT", sizeof "PLAINTEXT");
+    memcpy(config.listeners[0].host, "localhost", sizeof "localhost");
+    config.listener_count = 1;
+    config.seed = 1;
+    config.connections_max = connections;
+    config.files_max = files;
+    config.topics_max = 25;
+    config.partitions_max = 60;
+    void *memory = mmap(NULL, region_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_true(memory != MAP_FAILED);
+    struct base_region region = {.at = memory, .size_bytes = region_bytes};
+    struct broker *broker;
+    bool has_room = broker_create(region, &config, &broker) == BASE_OK;
+    assert_int_equal(munmap(memory, region_bytes), 0);
+    return has_room;
+}
+
+/* Tables grow with the memory that there is, and must not take more of it than came with them. */
+static void what_starts_in_little_memory_starts_in_more(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t connections, files;
+        size_t least_mib; /* as docs/OPERATING.md has it */
+    } cases[] = {{1000, 1000, 25}, {6000, 4000, 32}, {16384, 8192, 42}};
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(cases); i++) {
+        size_t mib = 1;
+        while (!has_room_in(mib << 20, cases[i].connections, cases[i].files)) { mib += 1; }
+        assert_true(mib <= cases[i].least_mib);
+        for (; mib <= 160; mib++) { assert_true(has_room_in(mib << 20, cases[i].connections, cases[i].files)); }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(topics_that_find_no_memory_for_their_answer_take_no_more_with_each_try),
         cmocka_unit_test(who_sends_no_more_has_its_answer_once_there_is_memory),
         cmocka_unit_test(a_request_that_there_is_memory_enough_for_is_answered_at_once),
+        cmocka_unit_test(what_starts_in_little_memory_starts_in_more),
         cmocka_unit_test(the_controller_decides_while_clients_have_all_their_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
