@@ -115,7 +115,8 @@ uint32_t group_log_of(struct base_slice group_id, uint32_t logs_count)
 
 /* ---- answers -------------------------------------------------------------------------------------------------------- */
 
-static void starve(struct groups *groups) { groups->retry_ns = base_deadline_ns(groups->now_ns, RETRY_NS); }
+/* Memory was short: who needs it tries again then, and nobody else waits for that. */
+static uint64_t soon(const struct groups *groups) { return base_deadline_ns(groups->now_ns, RETRY_NS); }
 
 struct base_arena *group__answer_arena(struct groups *groups, struct group__request *request, size_t bytes,
                                        struct base_arena *of_block)
@@ -127,7 +128,6 @@ struct base_arena *group__answer_arena(struct groups *groups, struct group__requ
     if (request->is_too_long) { return NULL; }
     request->block = base_pages_take(groups->pages, BASE_CONTROL, bytes);
     if (request->block == NULL) {
-        starve(groups);
         if (request->starves_until_ns == 0) {
             request->starves_until_ns = base_deadline_ns(groups->now_ns, STARVES_NS);
         }
@@ -166,6 +166,7 @@ void group__answer_from_state(struct groups *groups, struct group__request *requ
     request->group = member->group;
     request->member = member;
     member->group->answers_due += 1;
+    group__log(groups, request->log)->answers_due += 1;
     base_list_push_back(&groups->answering, &request->link);
 }
 
@@ -334,7 +335,7 @@ static bool begin_round(struct groups *groups, struct group__log *log)
     size_t bytes = log->next_block_bytes != 0 ? log->next_block_bytes : groups->config.proposal_bytes;
     uint8_t *block = base_pages_take(groups->pages, BASE_CONTROL, bytes);
     if (block == NULL) {
-        starve(groups);
+        log->retry_ns = soon(groups);
         return false;
     }
     *round = (struct group__round){.block = block, .block_bytes = bytes, .bytes_at = bytes};
@@ -400,6 +401,7 @@ static void poll_request(struct groups *groups, uint32_t log_index, struct group
     request->block = NULL;
     base_arena_reset(request->ask.arena, request->arena_mark);
     if (answer_nothing(groups, request)) { return; }
+    if (verdict == GROUP__STARVED) { log->retry_ns = soon(groups); }
     if (verdict == GROUP__FULL && !make_room(groups, log_index, item_out)) {
         refuse_later(groups, request, too_large_error(request->ask.kind));
         return;
@@ -474,7 +476,8 @@ static void poll_sweep(struct groups *groups, uint32_t log_index, struct group_o
 static bool poll_log(struct groups *groups, uint32_t log_index, struct group_out *item_out)
 {
     struct group__log *log = &groups->logs[log_index];
-    if (log->is_outstanding) { return false; }
+    /* What is to be answered from the state goes first: the state stays as it is until it has been. */
+    if (log->is_outstanding || log->answers_due > 0) { return false; }
     if (log->state == GROUP__TAKING_OVER) {
         poll_take_over(groups, log_index);
         return true;
@@ -524,6 +527,22 @@ static bool is_idle(const struct group__log *log)
            base_list_is_empty(&log->waiting);
 }
 
+/* In turn; false: none has work now. */
+static bool poll_logs(struct groups *groups, struct group_out *item_out)
+{
+    groups->logs_retry_ns = UINT64_MAX;
+    for (uint32_t i = 0; i < groups->config.logs_count; i++) {
+        struct group__log *log = &groups->logs[groups->log_cursor];
+        bool may_try = groups->now_ns >= log->retry_ns;
+        if (may_try && !is_idle(log) && poll_log(groups, groups->log_cursor, item_out)) { return true; }
+        if (log->retry_ns > groups->now_ns) {
+            groups->logs_retry_ns = base_min_u64(groups->logs_retry_ns, log->retry_ns);
+        }
+        groups->log_cursor = groups->log_cursor + 1 == groups->config.logs_count ? 0 : groups->log_cursor + 1;
+    }
+    return false;
+}
+
 /* ---- polling -------------------------------------------------------------------------------------------------------- */
 
 static void give_answer(struct groups *groups, struct group__request *request, struct group_out *item_out)
@@ -548,9 +567,11 @@ static bool poll_answering(struct groups *groups)
     bool is_built = is_join ? group__join_answer(groups, request) : group__sync_answer(groups, request);
     if (is_built || answer_nothing(groups, request)) {
         group->answers_due -= 1;
+        group__log(groups, request->log)->answers_due -= 1;
         return true;
     }
-    base_list_push_front(&groups->answering, link);
+    groups->answers_retry_ns = soon(groups);
+    base_list_push_back(&groups->answering, link); /* others may need less */
     return false;
 }
 
@@ -561,7 +582,8 @@ static bool poll_refused(struct groups *groups)
     struct group__request *request = BASE_ITEM(link, struct group__request, link);
     base_list_remove(&groups->refused, link);
     if (group__refuse(groups, request, request->refusal) || answer_nothing(groups, request)) { return true; }
-    base_list_push_front(&groups->refused, link);
+    groups->answers_retry_ns = soon(groups);
+    base_list_push_back(&groups->refused, link);
     return false;
 }
 
@@ -583,6 +605,7 @@ static bool poll_reads(struct groups *groups)
     if (decide(groups, request) == GROUP__DONE) { return true; }
     base_arena_reset(request->ask.arena, request->arena_mark);
     if (answer_nothing(groups, request)) { return true; }
+    groups->reads_retry_ns = soon(groups);
     base_list_push_back(&groups->reads, link); /* others may need less */
     return false;
 }
@@ -614,18 +637,10 @@ void group_poll(struct groups *groups, uint64_t now_ns, int64_t wall_ms, struct 
         return;
     }
     if (poll_timers(groups) || poll_beats(groups)) { return; }
-    if (now_ns >= groups->retry_ns) { /* else memory was short a moment ago */
-        if (poll_answering(groups) || poll_refused(groups)) { return; }
-        /* What is to be answered from the state goes first: the state stays as it is until it has been. */
-        if (base_list_is_empty(&groups->answering)) {
-            if (poll_drain(groups) || poll_reads(groups)) { return; }
-            for (uint32_t i = 0; i < groups->config.logs_count; i++) {
-                uint32_t log = groups->log_cursor;
-                if (!is_idle(&groups->logs[log]) && poll_log(groups, log, item_out)) { return; }
-                groups->log_cursor = log + 1 == groups->config.logs_count ? 0 : log + 1;
-            }
-        }
-    }
+    if (now_ns >= groups->answers_retry_ns && (poll_answering(groups) || poll_refused(groups))) { return; }
+    if (poll_drain(groups)) { return; }
+    if (now_ns >= groups->reads_retry_ns && poll_reads(groups)) { return; }
+    if (poll_logs(groups, item_out)) { return; }
     item_out->kind = GROUP_OUT_NOTHING;
     groups->idle_until_ns =
         group_next_alarm_ns(groups); /* whoever sleeps until then misses nothing, nor does who looks away */
@@ -633,7 +648,11 @@ void group_poll(struct groups *groups, uint64_t now_ns, int64_t wall_ms, struct 
 
 uint64_t group_next_alarm_ns(const struct groups *groups)
 {
-    uint64_t next = groups->retry_ns > groups->now_ns ? groups->retry_ns : UINT64_MAX;
+    uint64_t next = UINT64_MAX;
+    const uint64_t retries[] = {groups->answers_retry_ns, groups->reads_retry_ns, groups->logs_retry_ns};
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(retries); i++) {
+        if (retries[i] > groups->now_ns) { next = base_min_u64(next, retries[i]); }
+    }
     if (groups->is_draining) { return next; }
     next = base_min_u64(next, base_heap_first_key(&groups->sessions));
     next = base_min_u64(next, base_heap_first_key(&groups->timers));
@@ -763,114 +782,4 @@ void group_topics_changed(struct groups *groups)
         log->is_sweeping = true;
         log->sweep_cursor = 0;
     }
-}
-
-/* ---- views ---------------------------------------------------------------------------------------------------------- */
-
-bool group_is_quiet(const struct groups *groups)
-{
-    return groups->requests.taken_count == 0 && groups->outstanding_count == 0;
-}
-
-void group_view(const struct groups *groups, struct group_view *view_out)
-{
-    *view_out = (struct group_view){.groups = groups->groups.taken_count,
-                                    .members = groups->committed_members,
-                                    .offsets = groups->offsets.taken_count,
-                                    .requests = groups->requests.taken_count,
-                                    .proposals = groups->proposals,
-                                    .applied = groups->applied,
-                                    .state_used_bytes = groups->bytes.used_bytes};
-    memcpy(view_out->refused, groups->starved, sizeof view_out->refused);
-}
-
-bool group_offset(const struct groups *groups, struct base_slice group_id, struct base_part part, int64_t *offset_out)
-{
-    const struct group__group *group = group__find(groups, group_id);
-    const struct group__offset *offset = group == NULL ? NULL : group__offset(groups, group, part);
-    if (offset != NULL) { *offset_out = offset->offset; }
-    return offset != NULL;
-}
-
-bool group_generation(const struct groups *groups, struct base_slice group_id, int32_t *generation_out)
-{
-    const struct group__group *group = group__find(groups, group_id);
-    if (group == NULL || !group->is_committed) { return false; }
-    *generation_out = group->generation;
-    return true;
-}
-
-static bool group_is_well(const struct groups *groups, const struct group__group *group)
-{
-    bool has_leader = false;
-    uint32_t committed = 0;
-    bool has_failed = group__log(groups, group->log)->state == GROUP__REFUSING;
-    for (const struct group__member *member = group__member_first(group); member != NULL;
-         member = group__member_next(group, member)) {
-        bool is_leader = member->is_committed && base_slice_equal(member->id, group->leader);
-        has_leader = has_leader || is_leader;
-        committed += member->is_committed ? 1 : 0;
-        if (member->group != group || (member->is_committed && member->data == NULL)) { return false; }
-        /* It went with the proposal. */
-        if (member->is_going && !has_failed && !base_link_is_on(&group->changed)) { return false; }
-        if (member->is_pending && (member->is_committed || member->join != NULL)) { return false; }
-        if (member->join != NULL && !group->is_preparing && !group->is_touched) { return false; }
-        if (member->sync != NULL && (group->is_preparing || group->state != GROUP__COMPLETING)) { return false; }
-    }
-    bool is_led = group__log(groups, group->log)->state == GROUP__LEADING && !groups->is_draining;
-    if (!is_led) { return true; }
-    if (group->state != GROUP__EMPTY && committed == 0 && !group->is_preparing) { return false; }
-    /* Without its leader, or with a member less, a group is joining anew (G4 would be one that is not). */
-    if (group->state != GROUP__EMPTY && (!has_leader || group->needs_rebalance) && !group->is_preparing) {
-        return false;
-    }
-    bool goes_on = group->wants_completion || group->is_touched || group->timer_kind != GROUP__NO_TIMER;
-    return !group->is_preparing || goes_on;
-}
-
-bool group_is_sound(const struct groups *groups)
-{
-    for (uint32_t i = 0; i < groups->groups.fresh; i++) {
-        if (!base_pool_is_taken(&groups->groups, i)) { continue; }
-        if (!group_is_well(groups, base_pool_at(&groups->groups, i))) { return false; }
-    }
-    return groups->groups.taken_count == groups->groups_map.count &&
-           groups->members.taken_count == groups->members_map.count &&
-           groups->offsets.taken_count == groups->offsets_map.count;
-}
-
-/* A sum, so that the order of slots, which recovery does not keep, says nothing. */
-uint64_t group_state_hash(const struct groups *groups)
-{
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i < groups->groups.fresh; i++) {
-        if (!base_pool_is_taken(&groups->groups, i)) { continue; }
-        const struct group__group *group = base_pool_at(&groups->groups, i);
-        if (!group->is_committed) { continue; }
-        uint64_t one = base_hash_bytes(group->id.at, group->id.size_bytes, (uint64_t)group->generation);
-        one = base_hash_bytes(group->protocol_type.at, group->protocol_type.size_bytes, one + (uint64_t)group->state);
-        one = base_hash_bytes(group->leader.at, group->leader.size_bytes, one + (group->needs_rebalance ? 1 : 0));
-        one = base_hash_bytes(group->protocol.at, group->protocol.size_bytes, one + (uint64_t)group->state_ms);
-        sum += one;
-        for (const struct group__member *member = group__member_first(group); member != NULL;
-             member = group__member_next(group, member)) {
-            if (!member->is_committed) { continue; }
-            uint64_t of_member = base_hash_bytes(member->id.at, member->id.size_bytes, group->hash);
-            of_member = base_hash_bytes(member->assignment.at, member->assignment.size_bytes, of_member);
-            for (uint32_t k = 0; k < member->data->protocols_count; k++) {
-                struct base_slice metadata = member->data->protocols[k].metadata;
-                of_member = base_hash_bytes(metadata.at, metadata.size_bytes, of_member);
-            }
-            sum += of_member;
-        }
-        for (struct base_link *link = base_list_first(&group->offsets); link != NULL;
-             link = base_list_next(&group->offsets, link)) {
-            const struct group__offset *offset = BASE_ITEM(link, struct group__offset, link);
-            uint64_t of_offset = base_hash_u64(offset->hash + (uint64_t)offset->offset);
-            of_offset = base_hash_u64(of_offset + (uint64_t)(int64_t)offset->leader_epoch);
-            of_offset = base_hash_u64(of_offset + (uint64_t)offset->commit_ms);
-            sum += base_hash_bytes(offset->metadata.at, offset->metadata.size_bytes, of_offset);
-        }
-    }
-    return sum;
 }

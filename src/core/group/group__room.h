@@ -183,6 +183,8 @@ struct group__log {
     struct base_list changed;  /* groups */
     struct group__round round;
     size_t next_block_bytes; /* 0: the ordinary */
+    uint64_t retry_ns;       /* memory was short: nothing of it is decided before then */
+    uint32_t answers_due;    /* joins and syncs to be answered from the state as it is */
     bool is_outstanding;
     bool is_upkeep_turn; /* the last round was for requests: a piece of a snapshot or sweep goes before the next */
     uint32_t lead_cursor;
@@ -226,7 +228,9 @@ struct groups {
     uint32_t committed_members;
     uint64_t now_ns;
     int64_t wall_ms;
-    uint64_t retry_ns;
+    uint64_t answers_retry_ns; /* memory was short: what is answered from the state, or refused, tries again then */
+    uint64_t reads_retry_ns;
+    uint64_t logs_retry_ns; /* the first log that does */
     uint64_t
         idle_until_ns; /* a poll before then finds nothing to do, unless somebody has told something: group__wake */
     uint64_t sweep_ns;

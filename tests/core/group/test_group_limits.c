@@ -194,6 +194,63 @@ static void an_answer_that_waits_for_memory_keeps_no_heartbeat_waiting(void **st
     assert_non_null(answer_of(token));
 }
 
+/* What is left lies in pieces of less than so many bytes. */
+static uint32_t given_no_more_than(size_t size_bytes, void *blocks[64])
+{
+    uint32_t count = 0;
+    while (count < 64 && (blocks[count] = base_pages_take(desk.pages, BASE_CONTROL, size_bytes)) != NULL) {
+        count += 1;
+    }
+    assert_true(count < 64);
+    return count;
+}
+
+static void an_answer_that_waits_for_memory_keeps_no_commit_waiting(void **state)
+{
+    (void)state;
+    open_desk();
+    void *blocks[64];
+    assert_int_equal(commit_words("s", "t", 0, 4096), KAFKA_ERROR_NONE);
+    uint32_t count = given_no_more_than((size_t)2 << 20, blocks);
+    uint32_t token = fetch_over_and_over(1536); /* 6 MiB */
+    for (int i = 0; i < 3; i++) {               /* at once: no time passes */
+        assert_int_equal(commit_error(commit((struct who){.group = "s", .generation = -1}, "t", i, 7)),
+                         KAFKA_ERROR_NONE);
+    }
+    assert_false(is_answered(token));
+    for (uint32_t i = 0; i < count; i++) { base_pages_give(desk.pages, blocks[i]); }
+    pass_ms(100);
+    assert_non_null(answer_of(token));
+}
+
+static void what_a_leader_is_told_holds_up_its_own_log_alone_while_it_waits_for_memory(void **state)
+{
+    (void)state;
+    desk.config.proposal_bytes_max = 4 << 20;
+    open_desk();
+    static char protocols[600000] = "range:";
+    memset(protocols + 6, 'm', sizeof protocols - 7);
+    uint32_t token;
+    const char *id = id_of_new((struct who){.protocols = protocols}, &token);
+    pass_ms(1000);
+    assert_int_equal(joined(token)->members_count, 1);
+    void *blocks[64];
+    uint32_t count = given_no_more_than((size_t)512 << 10, blocks);
+    base_pages_give(desk.pages, blocks[count / 2]); /* for proposals */
+    count -= 1;
+    blocks[(count + 1) / 2] = blocks[count];
+    uint32_t again = join((struct who){.member = id, .protocols = protocols});
+    assert_false(is_answered(again));
+    struct who other = {.group = elsewhere(), .generation = -1};
+    for (int i = 0; i < 3; i++) { assert_int_equal(commit_error(commit(other, "t", i, 7)), KAFKA_ERROR_NONE); }
+    uint32_t synced = sync((struct who){.member = id, .generation = 1}, "");
+    assert_false(is_answered(synced)); /* the state stays as it is until the other answer is made */
+    for (uint32_t i = 0; i < count; i++) { base_pages_give(desk.pages, blocks[i]); }
+    pass_ms(100);
+    assert_int_equal(joined(again)->generation_id, 1);
+    assert_int_equal(sync_error(synced), KAFKA_ERROR_NONE);
+}
+
 static void an_answer_that_no_block_holds_is_none(void **state)
 {
     (void)state;
@@ -326,6 +383,8 @@ int main(void)
         TEST(a_generation_of_members_with_many_protocols_finds_the_room_it_was_told_of),
         TEST(a_commit_keeps_the_room_of_the_group_that_it_makes),
         TEST(an_answer_that_waits_for_memory_keeps_no_heartbeat_waiting),
+        TEST(an_answer_that_waits_for_memory_keeps_no_commit_waiting),
+        TEST(what_a_leader_is_told_holds_up_its_own_log_alone_while_it_waits_for_memory),
         TEST(an_answer_that_no_block_holds_is_none),
         TEST(answers_that_wait_for_each_other_s_memory_end),
         TEST(what_fitted_together_is_loaded_log_by_log),
