@@ -302,7 +302,7 @@ struct group__offset *group__offset(const struct groups *groups, const struct gr
                                     struct base_part part);
 struct group__offset *group__offset_make(struct groups *groups, struct group__group *group, struct base_part part);
 void group__offset_free(struct groups *groups, struct group__offset *offset);
-/* So many more; a no is counted, as the first limit that says it. */
+/* So many more than there are; a no is counted, as the first limit that says it. */
 bool group__has_room(struct groups *groups, uint32_t group_count, uint32_t members, uint32_t offsets, size_t bytes);
 size_t group__data_bytes(const struct group__data *data);
 /* A member's own words, from its parked join or from what is committed. */
@@ -322,11 +322,16 @@ static inline struct group__member *group__member_next(const struct group__group
     struct base_link *link = base_list_next(&group->members, &member->link);
     return link == NULL ? NULL : BASE_ITEM(link, struct group__member, link);
 }
-/* What its record takes at the most when it is applied, with the same words. */
-static inline size_t group__words_bytes(const struct group__group *group)
+/* What words take that come in the place of others: those go first. */
+static inline size_t group__more(size_t bytes_before, size_t bytes_after)
 {
-    return 2 * (group->protocol_type.size_bytes + group->protocol.size_bytes + group->leader.size_bytes) + 256;
+    return bytes_after > bytes_before ? bytes_after - bytes_before : 0;
 }
+static inline size_t group__text_bytes(struct base_slice text) /* at == NULL: it takes none */
+{
+    return text.at == NULL ? 0 : group__bytes_rounded(text.size_bytes);
+}
+size_t group__member_words_bytes(const struct group__member *member); /* what is committed of it */
 /* Not pending, not going: what Kafka calls a member. */
 static inline bool group__counts(const struct group__member *member)
 {

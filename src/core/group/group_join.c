@@ -162,16 +162,22 @@ static bool is_accepted(const struct groups *groups, const struct group__group *
     return is_member || members < groups->config.size_max;
 }
 
-static size_t asked_bytes(const struct group__request *request)
+/* What is kept of it when it is committed. */
+static size_t asked_data_bytes(const struct group__request *request)
 {
     const struct kafka_join_group_request *asked = request->ask.request;
-    size_t bytes = MEMBER_BYTES_FIXED + request->ask.client_id.size_bytes + request->ask.client_host.size_bytes +
-                   kafka_text_slice(asked->group_instance_id).size_bytes;
+    size_t bytes = sizeof(struct group__data) + request->ask.client_id.size_bytes +
+                   request->ask.client_host.size_bytes + kafka_text_slice(asked->group_instance_id).size_bytes;
     for (int32_t i = 0; i < asked->protocols_count; i++) {
         bytes += sizeof(struct group__protocol) + kafka_text_slice(asked->protocols[i].name).size_bytes +
                  kafka_bytes_slice(asked->protocols[i].metadata).size_bytes;
     }
     return bytes;
+}
+
+static size_t asked_bytes(const struct group__request *request)
+{
+    return MEMBER_BYTES_FIXED + asked_data_bytes(request);
 }
 
 static size_t member_bytes(const struct group__member *member)
@@ -314,23 +320,35 @@ static struct base_slice select_protocol(const struct group__group *group, enum 
 
 /* ---- static members ------------------------------------------------------------------------------------------------------ */
 
+/* Who comes in the place of another one is not one more, but for the moment that the table has room for. */
+static uint32_t members_more(const struct groups *groups, const struct group__member *old)
+{
+    bool has_place = groups->loading_count == 0 && groups->members.taken_count < groups->members.slots_max;
+    return old != NULL && has_place ? 0 : 1;
+}
+
 /* A static member of a stable group that comes back under another id takes the old one's place without a rebalance (KIP-345), if
  * the group would still choose its protocol. False: it would not, or there is no room. */
 static bool replace(struct groups *groups, struct group__group *group, struct group__member *old,
                     struct group__request *request, struct base_slice id, enum group__verdict *verdict_out)
 {
     struct group__log *log = group__log(groups, group->log);
-    size_t bytes = group__bytes_rounded(asked_bytes(request)) + group__bytes_rounded(old->assignment.size_bytes) +
-                   4 * id.size_bytes + group__words_bytes(group) + 2 * group->leader.size_bytes + 16384;
+    bool leads = base_slice_equal(group->leader, old->id);
+    size_t words_bytes = group__bytes_rounded(asked_data_bytes(request)) + group__text_bytes(old->assignment);
+    size_t id_bytes = group__bytes_rounded(id.size_bytes);
+    size_t bytes =
+        id_bytes + group__more(group__member_words_bytes(old), words_bytes) +
+        (leads ? group__text_bytes(group->leader) + group__more(group__text_bytes(group->leader), id_bytes) : 0);
     CHECK(old->join == NULL);
     old->join = request; /* judged, and written, with its new words */
     bool is_same = base_slice_equal(select_protocol(group, ALL_MEMBERS), group->protocol);
-    bool may_be = is_same && group__has_room(groups, 0, 1, 0, bytes);
-    if (may_be) { group__propose_member(groups, log, old, id, old->assignment); }
+    bool may_be = is_same && group__has_room(groups, 0, members_more(groups, old), 0, bytes);
+    if (may_be) {
+        group__propose_member_gone(groups, log, old); /* its words make room for the new ones */
+        group__propose_member(groups, log, old, id, old->assignment);
+    }
     old->join = NULL;
     if (!may_be) { return false; }
-    bool leads = base_slice_equal(group->leader, old->id);
-    group__propose_member_gone(groups, log, old);
     struct kafka_group_record record = group__record_of(group);
     if (leads) { record.leader = kafka_text_of_slice(id); }
     record.state_timestamp_ms = groups->wall_ms;
@@ -388,7 +406,7 @@ static enum group__verdict join_static(struct groups *groups, struct group__grou
     bool is_stable = group->state == GROUP__STABLE && !group->is_preparing && !group->needs_rebalance;
     enum group__verdict verdict;
     if (old != NULL && is_stable && replace(groups, group, old, request, id, &verdict)) { return verdict; }
-    if (!group__has_room(groups, 0, 1, 0, 2 * id.size_bytes + 4096)) {
+    if (!group__has_room(groups, 0, members_more(groups, old), 0, group__bytes_rounded(id.size_bytes))) {
         refuse_room(groups, group, request);
         return GROUP__DONE;
     }
@@ -550,7 +568,9 @@ static size_t propose_members(struct groups *groups, struct group__log *log, con
         }
         *count_out += 1;
         if (leader == NULL) { continue; }
-        bytes += group__bytes_rounded(member_bytes(member)) + 32;
+        size_t data_bytes = member->join != NULL ? asked_data_bytes(member->join) : group__data_bytes(member->data);
+        bytes +=
+            group__more(group__member_words_bytes(member), group__bytes_rounded(data_bytes) + group__bytes_rounded(0));
         group__propose_member(groups, log, member, member->id, base_slice_of(NULL, 0));
     }
     return bytes;
@@ -569,7 +589,7 @@ enum group__verdict group__decide_completion(struct groups *groups, struct group
     struct group__round mark = group__mark(log);
     uint32_t staying = 0;
     const struct group__member *leader = elect(group);
-    size_t bytes = propose_members(groups, log, group, leader, &staying) + group->id.size_bytes + 8192;
+    size_t bytes = propose_members(groups, log, group, leader, &staying);
     if (!group->is_committed && staying == 0) { /* whoever made it is gone, and nothing of it was ever written */
         group->wants_completion = false;
         group->is_preparing = false;
@@ -588,7 +608,9 @@ enum group__verdict group__decide_completion(struct groups *groups, struct group
         record.protocol_name = group__text(protocol);
         record.leader = kafka_text_of_slice(leader->id);
         record.state = GROUP__COMPLETING;
-        bytes += 2 * (protocol.size_bytes + leader->id.size_bytes + group__protocol_type(group).size_bytes);
+        bytes += group__more(group__text_bytes(group->protocol), group__bytes_rounded(protocol.size_bytes)) +
+                 group__more(group__text_bytes(group->leader), group__bytes_rounded(leader->id.size_bytes)) +
+                 group__more(group__text_bytes(group->protocol_type), group__text_bytes(group__protocol_type(group)));
     }
     bool is_postponed = staying > 0 && leader == NULL; /* static members that are away: nobody could assign */
     if (!is_postponed) { group__propose_group(groups, log, group, &record); }

@@ -384,12 +384,12 @@ static enum group__verdict decide_assignment(struct groups *groups, struct group
                                              const struct kafka_sync_group_request *asked)
 {
     struct group__log *log = group__log(groups, group->log);
-    size_t bytes = group__words_bytes(group);
+    size_t bytes = 0;
     for (const struct group__member *member = group__member_first(group); member != NULL;
          member = group__member_next(group, member)) {
         if (!member->is_committed || member->is_going) { continue; }
         struct base_slice assignment = assignment_of(asked, member->id);
-        bytes += group__bytes_rounded(assignment.size_bytes) + group__bytes_rounded(group__data_bytes(member->data));
+        bytes += group__more(group__text_bytes(member->assignment), group__bytes_rounded(assignment.size_bytes));
         group__propose_member(groups, log, member, member->id, assignment);
     }
     struct kafka_group_record record = group__record_of(group);

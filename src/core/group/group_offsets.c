@@ -127,7 +127,7 @@ static size_t java_length(struct base_slice text)
 
 /* One partition of a commit: its record, or why there is none. */
 static int16_t commit_one(struct groups *groups, struct group__log *log, const struct group__request *request,
-                          const struct metadata_topic *topic,
+                          const struct metadata_topic *topic, const struct group__offset *before,
                           const struct kafka_offset_commit_request_offset_commit_request_partition *line, size_t *bytes)
 {
     const struct kafka_offset_commit_request *asked = request->ask.request;
@@ -147,7 +147,8 @@ static int16_t commit_one(struct groups *groups, struct group__log *log, const s
     if (asked->retention_time_ms >= 0 && asked->retention_time_ms <= INT64_MAX - groups->wall_ms) {
         record.expire_timestamp_ms = groups->wall_ms + asked->retention_time_ms;
     }
-    *bytes += metadata.size_bytes == 0 ? 0 : group__bytes_rounded(metadata.size_bytes);
+    size_t bytes_after = metadata.size_bytes == 0 ? 0 : group__bytes_rounded(metadata.size_bytes);
+    *bytes += group__more(before == NULL ? 0 : group__text_bytes(before->metadata), bytes_after);
     group__propose(groups, log, KAFKA_MESSAGE_GROUP_OFFSET_RECORD, &record);
     return KAFKA_ERROR_NONE;
 }
@@ -161,7 +162,7 @@ static enum group__verdict commit_all(struct groups *groups, struct group__reque
     const struct kafka_offset_commit_request *asked = request->ask.request;
     struct group__log *log = group__log(groups, request->log);
     bool is_by_id = request->ask.version >= 10;
-    size_t bytes = 2 * request->ask.group_id.size_bytes + 256;
+    size_t bytes = group == NULL ? group__bytes_rounded(request->ask.group_id.size_bytes) : 0;
     uint32_t offsets = 0;
     response->topics = kafka_offset_commit_response_offset_commit_response_topic_take(arena, asked->topics_count);
     CHECK(response->topics != NULL);
@@ -185,9 +186,9 @@ static enum group__verdict commit_all(struct groups *groups, struct group__reque
             if (code == KAFKA_ERROR_NONE) { code = error; }
             if (code == KAFKA_ERROR_NONE) {
                 struct base_part part = {.topic = topic->id, .index = from->partitions[k].partition_index};
-                code = commit_one(groups, log, request, topic, &from->partitions[k], &bytes);
-                bool is_new = group == NULL || group__offset(groups, group, part) == NULL;
-                offsets += code == KAFKA_ERROR_NONE && is_new ? 1 : 0;
+                const struct group__offset *before = group == NULL ? NULL : group__offset(groups, group, part);
+                code = commit_one(groups, log, request, topic, before, &from->partitions[k], &bytes);
+                offsets += code == KAFKA_ERROR_NONE && before == NULL ? 1 : 0;
             }
             to->partitions[k].error_code = code;
             *records_out += code == KAFKA_ERROR_NONE ? 1 : 0;

@@ -182,11 +182,8 @@ void group__propose_offset_gone(struct groups *groups, struct group__log *log, c
 
 static bool set_text(struct groups *groups, struct base_slice *at, struct kafka_text text)
 {
-    struct base_slice copy = base_slice_of(NULL, 0);
-    if (!kafka_text_is_null(text) && !group__copy(groups, kafka_text_slice(text), &copy)) { return false; }
-    group__drop(groups, at);
-    *at = copy;
-    return true;
+    group__drop(groups, at); /* first: no more room was promised than the new one takes beyond it */
+    return kafka_text_is_null(text) || group__copy(groups, kafka_text_slice(text), at);
 }
 
 static struct group__group *find_or_make(struct groups *groups, struct kafka_text id)
@@ -256,6 +253,16 @@ static struct group__data *make_data(struct groups *groups, const struct kafka_g
     return data;
 }
 
+/* They go before the new ones come: see set_text. */
+static void forget_words(struct groups *groups, struct group__member *member)
+{
+    group__drop(groups, &member->assignment);
+    if (member->data != NULL) { group__bytes_give(&groups->bytes, member->data, group__data_bytes(member->data)); }
+    member->data = NULL;
+    groups->committed_members -= member->is_committed ? 1 : 0;
+    member->is_committed = false;
+}
+
 static enum base_rc apply_member(struct groups *groups, const struct kafka_group_member_record *record)
 {
     if (record->protocols_count > GROUP_PROTOCOLS_MAX) { return BASE_BAD; }
@@ -263,18 +270,13 @@ static enum base_rc apply_member(struct groups *groups, const struct kafka_group
     if (group == NULL) { return BASE_FULL; }
     struct group__member *member = group__member(groups, group, kafka_text_slice(record->member_id));
     if (member == NULL) { member = group__member_make(groups, group, kafka_text_slice(record->member_id)); }
-    struct base_slice assignment;
-    if (member == NULL || !group__copy(groups, kafka_bytes_slice(record->assignment), &assignment)) {
-        return BASE_FULL;
-    }
-    group__drop(groups, &member->assignment);
-    member->assignment = assignment; /* its own before the next text is taken */
-    struct group__data *data = make_data(groups, record);
-    if (data == NULL) { return BASE_FULL; }
-    if (member->data != NULL) { group__bytes_give(&groups->bytes, member->data, group__data_bytes(member->data)); }
-    member->data = data;
-    member->session_ms = data->session_ms;
-    groups->committed_members += member->is_committed ? 0 : 1;
+    if (member == NULL) { return BASE_FULL; }
+    forget_words(groups, member);
+    if (!group__copy(groups, kafka_bytes_slice(record->assignment), &member->assignment)) { return BASE_FULL; }
+    member->data = make_data(groups, record);
+    if (member->data == NULL) { return BASE_FULL; }
+    member->session_ms = member->data->session_ms;
+    groups->committed_members += 1;
     member->is_committed = true;
     member->is_pending = false;
     return BASE_OK;
@@ -334,10 +336,8 @@ union any_record {
     struct kafka_group_offset_gone_record offset_gone;
 };
 
-enum base_rc group_apply(struct groups *groups, uint32_t log, struct base_slice value)
+static enum base_rc apply(struct groups *groups, struct base_slice value)
 {
-    group__wake(groups);
-    CHECK(log < groups->config.logs_count);
     uint32_t type;
     int16_t version;
     struct base_slice body;
@@ -359,6 +359,17 @@ enum base_rc group_apply(struct groups *groups, uint32_t log, struct base_slice 
     case KAFKA_RECORD_GROUP_OFFSET_GONE: return apply_offset_gone(groups, &record.offset_gone);
     default: return BASE_BAD;
     }
+}
+
+enum base_rc group_apply(struct groups *groups, uint32_t log, struct base_slice value)
+{
+    group__wake(groups);
+    CHECK(log < groups->config.logs_count);
+    enum base_rc rc = apply(groups, value);
+    if (rc != BASE_OK || groups->logs[log].state != GROUP__LOADING) { return rc; }
+    /* What others were promised meanwhile stays theirs. */
+    size_t bytes = groups->bytes.used_bytes + groups->reserved_bytes;
+    return bytes > GROUP__TABLES * groups->bytes.room_bytes ? BASE_FULL : BASE_OK;
 }
 
 /* ---- the state as records ------------------------------------------------------------------------------------------- */

@@ -29,14 +29,16 @@ bool group__has_room(struct groups *groups, uint32_t group_count, uint32_t membe
     const struct group_config *config = &groups->config;
     /* What the others will be is not known yet: who takes their place now would keep them out. */
     if (groups->loading_count > 0 && group_count + members + offsets > 0) { return false; }
+    /* What takes no more of it than it has may be whatever the others are: they may have come before the limit did. */
+    size_t bytes_max = bytes > 0 ? groups->bytes.room_bytes : GROUP__TABLES * groups->bytes.room_bytes;
     enum group_limit limit;
-    if (groups->groups.taken_count + groups->reserved_groups + group_count > config->groups_max) {
+    if (group_count > 0 && groups->groups.taken_count + groups->reserved_groups + group_count > config->groups_max) {
         limit = GROUP_LIMIT_GROUPS;
-    } else if (groups->members.taken_count + groups->reserved_members + members > config->members_max) {
+    } else if (members > 0 && groups->members.taken_count + groups->reserved_members + members > config->members_max) {
         limit = GROUP_LIMIT_MEMBERS;
-    } else if (groups->offsets.taken_count + groups->reserved_offsets + offsets > config->offsets_max) {
+    } else if (offsets > 0 && groups->offsets.taken_count + groups->reserved_offsets + offsets > config->offsets_max) {
         limit = GROUP_LIMIT_OFFSETS;
-    } else if (groups->bytes.used_bytes + groups->reserved_bytes + bytes > groups->bytes.room_bytes) {
+    } else if (groups->bytes.used_bytes + groups->reserved_bytes + bytes > bytes_max) {
         limit = GROUP_LIMIT_BYTES;
     } else {
         return true;
@@ -173,6 +175,12 @@ size_t group__data_bytes(const struct group__data *data)
         bytes += data->protocols[i].name.size_bytes + data->protocols[i].metadata.size_bytes;
     }
     return bytes;
+}
+
+size_t group__member_words_bytes(const struct group__member *member)
+{
+    size_t data_bytes = member->data == NULL ? 0 : group__bytes_rounded(group__data_bytes(member->data));
+    return data_bytes + group__text_bytes(member->assignment);
 }
 
 static const struct kafka_join_group_request *asked_by(const struct group__member *member)

@@ -63,6 +63,80 @@ static void room_that_small_words_had_is_there_for_large_ones(void **state)
     assert_int_equal(fetched("l", "many", 69), 1);
 }
 
+static void where_words_find_no_room_what_is_there_goes_on(void **state)
+{
+    (void)state;
+    desk.config.state_bytes = (size_t)256 << 10;
+    open_desk();
+    put_topic("many", 4000);
+    const char *ids[STABLE_MAX];
+    given_stable(2, ids);
+    struct who leader = {.member = ids[0], .generation = 1};
+    assert_int_equal(commit_error(commit(leader, "t", 0, 5)), KAFKA_ERROR_NONE);
+    assert_int_equal(commit_words("w", "many", 0, 400), KAFKA_ERROR_NONE);
+    (void)given_offsets_with_words("s", 2000); /* another group takes all there is */
+    (void)given_offsets_with_words("s1", 1);
+    assert_int_equal(commit_words("s", "many", 3999, 1), KAFKA_ERROR_COORDINATOR_NOT_AVAILABLE);
+    assert_int_equal(commit_error(commit(leader, "t", 0, 6)), KAFKA_ERROR_NONE);
+    assert_int_equal(commit_error(commit(leader, "t", 1, 6)), KAFKA_ERROR_NONE); /* an offset without words */
+    assert_int_equal(commit_words("w", "many", 0, 400), KAFKA_ERROR_NONE);       /* in the place of those it had */
+    uint32_t joins[2];
+    joins[0] = join((struct who){.member = ids[0]});
+    joins[1] = join((struct who){.member = ids[1]});
+    assert_int_equal(joined(joins[0])->generation_id, 2);
+    assert_int_equal(joined(joins[1])->generation_id, 2);
+    leader.generation = 2;
+    uint32_t synced = sync((struct who){.member = ids[1], .generation = 2}, "");
+    assert_int_equal(sync_error(sync(leader, "")), KAFKA_ERROR_NONE);
+    assert_int_equal(sync_error(synced), KAFKA_ERROR_NONE);
+    assert_int_equal(commit_error(commit(leader, "t", 0, 7)), KAFKA_ERROR_NONE);
+}
+
+static void what_was_there_before_the_limits_were_lowered_goes_on(void **state)
+{
+    (void)state;
+    open_desk();
+    const char *ids[STABLE_MAX];
+    given_stable(2, ids);
+    struct who leader = {.member = ids[0], .generation = 1};
+    struct who none = {.group = "n", .generation = -1};
+    for (int32_t i = 0; i < 3; i++) { assert_int_equal(commit_error(commit(leader, "t", i, 5)), KAFKA_ERROR_NONE); }
+    assert_int_equal(commit_error(commit(none, "t", 0, 5)), KAFKA_ERROR_NONE);
+    desk.config.groups_max = 1;
+    desk.config.members_max = 1;
+    desk.config.offsets_max = 2;
+    restart();
+    assert_int_equal(commit_error(commit(leader, "t", 3, 6)), KAFKA_ERROR_COORDINATOR_NOT_AVAILABLE);
+    assert_int_equal(commit_error(commit(leader, "t", 2, 6)), KAFKA_ERROR_NONE);
+    assert_int_equal(commit_error(commit(none, "t", 0, 6)), KAFKA_ERROR_NONE);
+    uint32_t first = join((struct who){.member = ids[0]});
+    uint32_t second = join((struct who){.member = ids[1]});
+    assert_int_equal(joined(first)->generation_id, 2);
+    assert_int_equal(joined(second)->generation_id, 2);
+    assert_int_equal(join_error(join((struct who){.group = "g"})), KAFKA_ERROR_COORDINATOR_NOT_AVAILABLE);
+}
+
+static void a_static_member_has_its_place_again_where_there_is_none_for_others(void **state)
+{
+    (void)state;
+    desk.config.members_max = 2;
+    open_desk();
+    uint32_t tokens[2];
+    tokens[0] = join((struct who){.group = "g", .instance = "i0"});
+    tokens[1] = join((struct who){.group = "g", .instance = "i1"});
+    pass_ms(1000);
+    const char *leader = text_of(joined(tokens[0])->member_id);
+    uint32_t again = join((struct who){.group = "g", .instance = "i1"}); /* the assignment is awaited: all join anew */
+    tokens[0] = join((struct who){.group = "g", .instance = "i0", .member = leader});
+    assert_int_equal(joined(again)->generation_id, 2);
+    (void)sync((struct who){.member = leader, .instance = "i0", .generation = 2}, NULL);
+    assert_string_equal(state_of("g"), "Stable");
+    assert_int_equal(joined(join((struct who){.group = "g", .instance = "i1"}))->generation_id, 2);
+    assert_string_equal(state_of("g"), "Stable");
+    assert_int_equal(join_error(join((struct who){.group = "g", .instance = "i2"})),
+                     KAFKA_ERROR_COORDINATOR_NOT_AVAILABLE);
+}
+
 /* Of a log that is not group "g"'s. */
 static const char *elsewhere(void)
 {
@@ -378,6 +452,9 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, given_desk, expect_the_log_says_all)
     const struct CMUnitTest tests[] = {
         TEST(room_that_small_words_had_is_there_for_large_ones),
+        TEST(where_words_find_no_room_what_is_there_goes_on),
+        TEST(what_was_there_before_the_limits_were_lowered_goes_on),
+        TEST(a_static_member_has_its_place_again_where_there_is_none_for_others),
         TEST(a_replacement_that_failed_leaves_no_words_behind),
         TEST(words_that_do_not_pack_well_are_refused_before_they_have_no_room),
         TEST(a_generation_of_members_with_many_protocols_finds_the_room_it_was_told_of),
