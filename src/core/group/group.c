@@ -41,10 +41,11 @@ void group_config_default(struct group_config *config)
 
 size_t group_arena_bytes(const struct group_config *config)
 {
-    size_t each = 64; /* a map's cells, a heap's place, a pool's link, and alignment */
+    size_t each = 64;        /* a map's cells, a heap's place, a pool's link, and alignment */
+    size_t of_instance = 24; /* another map's cells */
     return sizeof(struct groups) + config->logs_count * sizeof(struct group__log) +
            GROUP__TABLES * ((size_t)config->groups_max * (sizeof(struct group__group) + each) +
-                            (size_t)config->members_max * (sizeof(struct group__member) + each) +
+                            (size_t)config->members_max * (sizeof(struct group__member) + each + of_instance) +
                             (size_t)config->offsets_max * (sizeof(struct group__offset) + each)) +
            config->requests_max * (sizeof(struct group__request) + each) +
            group__bytes_arena_bytes(config->state_bytes) + GROUP__SCRATCH_BYTES + 8 * BASE_PAGE_BYTES;
@@ -62,6 +63,7 @@ static enum base_rc create_tables(struct groups *groups, struct base_arena *aren
         base_pool_create(arena, sizeof(struct group__request), config->requests_max, &groups->requests) != BASE_OK ||
         base_map_create(arena, groups_max, &groups->groups_map) != BASE_OK ||
         base_map_create(arena, members_max, &groups->members_map) != BASE_OK ||
+        base_map_create(arena, members_max, &groups->instances_map) != BASE_OK ||
         base_map_create(arena, offsets_max, &groups->offsets_map) != BASE_OK ||
         base_heap_create(arena, members_max, &groups->sessions) != BASE_OK) {
         return BASE_FULL;
@@ -247,9 +249,13 @@ static bool poll_timers(struct groups *groups)
     if (groups->sweep_ns > groups->now_ns) { return false; }
     groups->sweep_ns = base_deadline_ns(groups->now_ns, groups->config.offsets_check_ms * GROUP__MS);
     for (uint32_t i = 0; i < groups->config.logs_count; i++) {
-        groups->logs[i].is_sweeping = groups->logs[i].state == GROUP__LEADING;
-        groups->logs[i].is_sweep_of_topics = false;
-        groups->logs[i].sweep_cursor = 0;
+        struct group__log *log = &groups->logs[i];
+        bool goes_on =
+            log->is_sweeping && !log->is_sweep_of_topics; /* it comes to its end first, however often it is due */
+        if (log->state != GROUP__LEADING || goes_on) { continue; }
+        log->is_sweeping = true;
+        log->is_sweep_of_topics = false;
+        log->sweep_cursor = 0;
     }
     return true;
 }
@@ -461,10 +467,20 @@ static void poll_take_over(struct groups *groups, uint32_t log_index)
     }
 }
 
+/* From the beginning, where the one before has come to its end: it would never, if one that is under way began anew. */
+static void sweep_topics(struct group__log *log)
+{
+    log->is_sweep_wanted = false;
+    log->is_sweeping = true;
+    log->is_sweep_of_topics = true;
+    log->sweep_cursor = 0;
+}
+
 static void poll_sweep(struct groups *groups, uint32_t log_index, struct group_out *item_out)
 {
     struct group__log *log = &groups->logs[log_index];
     log->is_sweeping = group__sweep(groups, log_index);
+    if (!log->is_sweeping && log->is_sweep_wanted) { sweep_topics(log); }
     log->round.swept_count = log->round.records_count;
     if (!log->round.is_full) { return; }
     log->round.is_full = false; /* what went in stays; the sweep goes on from what did not */
@@ -778,8 +794,7 @@ void group_topics_changed(struct groups *groups)
     for (uint32_t i = 0; i < groups->config.logs_count; i++) {
         struct group__log *log = &groups->logs[i];
         if (log->state == GROUP__LOADING || log->state == GROUP__REFUSING) { continue; }
-        log->is_sweep_of_topics = !log->is_sweeping || log->is_sweep_of_topics;
-        log->is_sweeping = true;
-        log->sweep_cursor = 0;
+        log->is_sweep_wanted = true;
+        if (!log->is_sweeping) { sweep_topics(log); }
     }
 }

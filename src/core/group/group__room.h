@@ -84,6 +84,9 @@ struct group__member {
     bool is_going;   /* the outstanding proposal takes it away: it is not there any more */
     bool is_expired; /* its session has ended: to be decided */
     bool has_synced;
+    bool has_instance_hash;
+    uint64_t instance_hash; /* of the instance that it was last known by */
+    uint32_t sync_line;     /* its line in the SyncGroup that is being decided, + 1 */
     int32_t session_ms;
     struct base_heap_item session;
     struct group__request *join; /* parked */
@@ -190,6 +193,7 @@ struct group__log {
     uint32_t lead_cursor;
     bool is_sweeping;
     bool is_sweep_of_topics;
+    bool is_sweep_wanted; /* of topics, behind this one: another one went meanwhile */
     uint32_t sweep_cursor;
     bool is_snapshotting;
     bool is_snapshot_piece;
@@ -208,6 +212,7 @@ struct groups {
     struct base_pool requests;
     struct base_map groups_map;
     struct base_map members_map;
+    struct base_map instances_map; /* of members that are static, or were: whoever looks compares */
     struct base_map offsets_map;
     struct base_heap sessions; /* of members */
     struct base_heap timers;   /* of groups */
@@ -296,6 +301,10 @@ void group__free(struct groups *groups, struct group__group *group);
 void group__free_if_nothing(struct groups *groups, struct group__group *group);
 struct group__member *group__member(const struct groups *groups, const struct group__group *group,
                                     struct base_slice id);
+/* The member that has that instance's place; NULL: none. */
+struct group__member *group__static(const struct groups *groups, const struct group__group *group,
+                                    struct base_slice instance);
+void group__note_instance(struct groups *groups, struct group__member *member); /* it may be another one than before */
 struct group__member *group__member_make(struct groups *groups, struct group__group *group, struct base_slice id);
 void group__member_free(struct groups *groups, struct group__member *member, int16_t error_of_parked);
 struct group__offset *group__offset(const struct groups *groups, const struct group__group *group,
@@ -385,7 +394,6 @@ bool group__join_answer(struct groups *groups, struct group__request *request);
 bool group__is_empty(const struct group__group *group); /* Kafka's state Empty, as seen from outside */
 const char *group__state_name(const struct group__group *group);
 struct base_slice group__protocol_type(const struct group__group *group);
-struct group__member *group__static(const struct group__group *group, struct base_slice instance);
 int16_t group__validate(const struct groups *groups, const struct group__group *group, struct kafka_text member_id,
                         struct kafka_text instance, struct group__member **member_out);
 bool group__have_all_joined(const struct group__group *group);
@@ -410,7 +418,6 @@ bool group__commit_error(struct groups *groups, struct group__request *request,
                          int16_t error); /* false: no memory now */
 enum group__verdict group__decide_fetch(struct groups *groups, struct group__request *request);
 enum group__verdict group__decide_offset_delete(struct groups *groups, struct group__request *request);
-bool group__is_subscribed(const struct group__group *group, struct base_slice topic);
 /* Looks at a piece of the table; false: the sweep of this log is at its end. */
 bool group__sweep(struct groups *groups, uint32_t log_index);
 
@@ -424,5 +431,26 @@ bool group__refuse(struct groups *groups, struct group__request *request,
 /* group_subscription.c */
 enum group__reads { GROUP__READS_NOT, GROUP__READS, GROUP__UNREADABLE };
 enum group__reads group__reads_topic(struct base_slice subscription, struct base_slice topic);
+struct group__words { /* that are being read */
+    const uint8_t *at;
+    size_t left;
+    bool is_bad; /* sticky: looked at once, at the end */
+    int32_t version;
+    int32_t topics_left;
+};
+/* Topics that are asked about together, so that the words of a group's members are looked at once for all of them. */
+struct group__names {
+    struct base_map map; /* by name: indexes of the two rows */
+    struct base_slice *names;
+    bool *is_read;
+    bool is_all;
+    uint64_t seed;
+};
+size_t group__names_bytes(uint32_t count);
+void group__names_init(struct group__names *names, struct base_arena *arena, uint32_t count, uint64_t seed);
+uint32_t group__names_add(struct group__names *names,
+                          struct base_slice name); /* its index, also of one that is there */
+void group__names_look(struct group__names *names, const struct group__group *group);
+bool group__names_is_read(const struct group__names *names, uint32_t index);
 
 #endif

@@ -233,6 +233,7 @@ static void park(struct groups *groups, struct group__member *member, struct gro
     if (member->join != NULL) { group__join_error(groups, member->join, KAFKA_ERROR_REBALANCE_IN_PROGRESS, true); }
     member->join = request;
     member->is_pending = false;
+    group__note_instance(groups, member);
     member->session_ms = ((const struct kafka_join_group_request *)request->ask.request)->session_timeout_ms;
 }
 
@@ -397,7 +398,7 @@ static enum group__verdict join_static(struct groups *groups, struct group__grou
 {
     const struct kafka_join_group_request *asked = request->ask.request;
     struct group__log *log = group__log(groups, group->log);
-    struct group__member *old = group__static(group, kafka_text_slice(asked->group_instance_id));
+    struct group__member *old = group__static(groups, group, kafka_text_slice(asked->group_instance_id));
     struct base_slice id;
     if (make_member_id(groups, request, &id) != BASE_OK) {
         refuse_room(groups, group, request);

@@ -50,22 +50,12 @@ struct base_slice group__protocol_type(const struct group__group *group)
     return group->protocol_type;
 }
 
-struct group__member *group__static(const struct group__group *group, struct base_slice instance)
-{
-    for (struct group__member *member = group__member_first(group); member != NULL;
-         member = group__member_next(group, member)) {
-        struct base_slice has = group__instance(member);
-        if (group__counts(member) && has.at != NULL && base_slice_equal(has, instance)) { return member; }
-    }
-    return NULL;
-}
-
 int16_t group__validate(const struct groups *groups, const struct group__group *group, struct kafka_text member_id,
                         struct kafka_text instance, struct group__member **member_out)
 {
     *member_out = NULL;
     if (!kafka_text_is_null(instance)) {
-        const struct group__member *holder = group__static(group, kafka_text_slice(instance));
+        const struct group__member *holder = group__static(groups, group, kafka_text_slice(instance));
         if (holder == NULL) { return KAFKA_ERROR_UNKNOWN_MEMBER_ID; }
         if (!group__same(holder->id, member_id)) { return KAFKA_ERROR_FENCED_INSTANCE_ID; }
     }
@@ -369,14 +359,24 @@ static int16_t sync_error(struct groups *groups, const struct group__group *grou
     return group->is_preparing ? KAFKA_ERROR_REBALANCE_IN_PROGRESS : KAFKA_ERROR_NONE;
 }
 
-static struct base_slice assignment_of(const struct kafka_sync_group_request *asked, struct base_slice member_id)
+/* Each member's line of the request. */
+static void note_lines(const struct groups *groups, const struct group__group *group,
+                       const struct kafka_sync_group_request *asked)
 {
-    for (int32_t i = asked->assignments_count - 1; i >= 0; i--) { /* the last one counts, as in Kafka */
-        if (group__same(member_id, asked->assignments[i].member_id)) {
-            return kafka_bytes_slice(asked->assignments[i].assignment);
-        }
+    for (struct group__member *member = group__member_first(group); member != NULL;
+         member = group__member_next(group, member)) {
+        member->sync_line = 0;
     }
-    return base_slice_of(NULL, 0); /* a member that the leader forgot gets nothing */
+    for (int32_t i = 0; i < asked->assignments_count; i++) {
+        struct group__member *member = group__member(groups, group, kafka_text_slice(asked->assignments[i].member_id));
+        if (member != NULL) { member->sync_line = (uint32_t)i + 1; } /* the last one counts, as in Kafka */
+    }
+}
+
+static struct base_slice assignment_of(const struct kafka_sync_group_request *asked, const struct group__member *member)
+{
+    if (member->sync_line == 0) { return base_slice_of(NULL, 0); } /* whom the leader forgot gets nothing */
+    return kafka_bytes_slice(asked->assignments[member->sync_line - 1].assignment);
 }
 
 /* The leader's assignment becomes the group's. */
@@ -385,10 +385,11 @@ static enum group__verdict decide_assignment(struct groups *groups, struct group
 {
     struct group__log *log = group__log(groups, group->log);
     size_t bytes = 0;
+    note_lines(groups, group, asked);
     for (const struct group__member *member = group__member_first(group); member != NULL;
          member = group__member_next(group, member)) {
         if (!member->is_committed || member->is_going) { continue; }
-        struct base_slice assignment = assignment_of(asked, member->id);
+        struct base_slice assignment = assignment_of(asked, member);
         bytes += group__more(group__text_bytes(member->assignment), group__bytes_rounded(assignment.size_bytes));
         group__propose_member(groups, log, member, member->id, assignment);
     }
@@ -493,7 +494,7 @@ static struct group__member *leaver(const struct groups *groups, const struct gr
     *error_out = KAFKA_ERROR_NONE;
     if (kafka_text_slice(line->member_id).size_bytes == 0) { /* an operator removes whoever has that instance id */
         if (!kafka_text_is_null(line->group_instance_id)) {
-            member = group__static(group, kafka_text_slice(line->group_instance_id));
+            member = group__static(groups, group, kafka_text_slice(line->group_instance_id));
         }
         if (member == NULL) { *error_out = KAFKA_ERROR_UNKNOWN_MEMBER_ID; }
         return member;

@@ -16,23 +16,6 @@ static bool is_consumer(const struct group__group *group)
     return base_slice_equal(group->protocol_type, base_slice_text("consumer"));
 }
 
-/* Kafka's: a group that says it is a consumer, but not of what, is taken to consume everything. */
-bool group__is_subscribed(const struct group__group *group, struct base_slice topic)
-{
-    if (!is_consumer(group)) { return false; }
-    if (group->state == GROUP__EMPTY) { return group->is_preparing; }
-    for (const struct group__member *member = group__member_first(group); member != NULL;
-         member = group__member_next(group, member)) {
-        if (!member->is_committed) { continue; }
-        for (uint32_t i = 0; i < member->data->protocols_count; i++) {
-            const struct group__protocol *protocol = &member->data->protocols[i];
-            if (!base_slice_equal(protocol->name, group->protocol)) { continue; }
-            if (group__reads_topic(protocol->metadata, topic) != GROUP__READS_NOT) { return true; }
-        }
-    }
-    return false;
-}
-
 /* ---- topics ------------------------------------------------------------------------------------------------------------ */
 
 static const struct metadata_topic *topic_of(const struct groups *groups, bool is_by_id, struct kafka_text name,
@@ -381,7 +364,8 @@ enum group__verdict group__decide_offset_delete(struct groups *groups, struct gr
     struct group__log *log = group__log(groups, request->log);
     struct group__group *group = group__find(groups, request->ask.group_id);
     if (group != NULL && group->is_touched) { return GROUP__LATER; }
-    size_t bytes = sizeof(struct kafka_offset_delete_response) + 128;
+    size_t bytes = sizeof(struct kafka_offset_delete_response) + 128 +
+                   group__names_bytes((uint32_t)base_max_i64(asked->topics_count, 0));
     for (int32_t i = 0; i < asked->topics_count; i++) {
         bytes += sizeof(struct kafka_offset_delete_response_offset_delete_response_topic) + 32 +
                  (size_t)base_max_i64(asked->topics[i].partitions_count, 0) *
@@ -397,6 +381,12 @@ enum group__verdict group__decide_offset_delete(struct groups *groups, struct gr
     int32_t topics_count = response->error_code == KAFKA_ERROR_NONE ? asked->topics_count : 0;
     response->topics = kafka_offset_delete_response_offset_delete_response_topic_take(arena, topics_count);
     CHECK(response->topics != NULL);
+    struct group__names names;
+    group__names_init(&names, arena, (uint32_t)base_max_i64(topics_count, 0), groups->config.seed);
+    for (int32_t i = 0; i < topics_count; i++) {
+        (void)group__names_add(&names, kafka_text_slice(asked->topics[i].name));
+    }
+    if (topics_count > 0) { group__names_look(&names, group); }
     for (int32_t i = 0; i < topics_count; i++) {
         const struct kafka_offset_delete_request_offset_delete_request_topic *from = &asked->topics[i];
         struct kafka_offset_delete_response_offset_delete_response_topic *to =
@@ -404,7 +394,7 @@ enum group__verdict group__decide_offset_delete(struct groups *groups, struct gr
         const struct metadata_topic *topic = metadata_topic_by_name(groups->image, kafka_text_slice(from->name));
         if (topic != NULL && from->partitions_count <= 0) { continue; } /* as in Kafka, nothing is said of it */
         response->topics_count += 1;
-        bool is_subscribed = group__is_subscribed(group, kafka_text_slice(from->name));
+        bool is_subscribed = group__names_is_read(&names, group__names_add(&names, kafka_text_slice(from->name)));
         to->name = from->name;
         to->partitions =
             kafka_offset_delete_response_offset_delete_response_partition_take(arena, from->partitions_count);
@@ -432,8 +422,8 @@ enum group__verdict group__decide_offset_delete(struct groups *groups, struct gr
 
 /* ---- expiry ------------------------------------------------------------------------------------------------------------------------ */
 
-/* Kafka's conditions: never while members join, and by the time the group was left when it is empty. */
-static bool has_expired(struct groups *groups, const struct group__offset *offset, const struct metadata_topic *topic)
+/* Kafka's conditions, but for what the group reads: never while members join, and by the time the group was left when it is empty. */
+static bool is_old(const struct groups *groups, const struct group__offset *offset)
 {
     const struct group__group *group = offset->group;
     if (group->is_preparing || group->is_touched) { return false; }
@@ -443,16 +433,68 @@ static bool has_expired(struct groups *groups, const struct group__offset *offse
         if (group->state != GROUP__EMPTY && !is_stable) { return false; }
         if (group->state == GROUP__EMPTY && group->state_ms >= 0) { since_ms = group->state_ms; }
     }
-    bool is_old = offset->expire_ms >= 0 ? groups->wall_ms >= offset->expire_ms
-                                         : groups->wall_ms - since_ms >= groups->config.offsets_retention_ms;
-    return is_old && !group__is_subscribed(group, metadata_topic_name(topic));
+    return offset->expire_ms >= 0 ? groups->wall_ms >= offset->expire_ms
+                                  : groups->wall_ms - since_ms >= groups->config.offsets_retention_ms;
 }
 
-static void sweep_offset(struct groups *groups, struct group__log *log, const struct group__offset *offset)
+/* Offsets of a piece that go if their groups don't read their topics. */
+struct aging {
+    const struct group__offset *offset; /* NULL: it stays, or its group was looked at */
+    uint32_t slot;
+    struct base_slice topic;
+};
+
+static void propose_gone(struct groups *groups, struct group__log *log, const struct group__offset *offset,
+                         uint32_t slot, uint32_t *next)
 {
-    const struct metadata_topic *topic = metadata_topic_by_id(groups->image, offset->part.topic);
-    bool goes = topic == NULL || (!log->is_sweep_of_topics && has_expired(groups, offset, topic));
-    if (goes) { group__propose_offset_gone(groups, log, offset); }
+    group__propose_offset_gone(groups, log, offset);
+    if (log->round.is_full) { *next = (uint32_t)base_min_u64(*next, slot); } /* this one once more */
+}
+
+/* The words of a group's members are looked at once for all of them. */
+static void sweep_aging(struct groups *groups, struct group__log *log, struct aging *aging, uint32_t count,
+                        uint32_t *next)
+{
+    for (uint32_t first = 0; first < count; first++) {
+        if (aging[first].offset == NULL) { continue; }
+        const struct group__group *group = aging[first].offset->group;
+        struct base_arena scratch;
+        struct group__names names;
+        base_arena_init(&scratch, groups->scratch, GROUP__SCRATCH_BYTES);
+        group__names_init(&names, &scratch, count, groups->config.seed);
+        for (uint32_t i = first; i < count; i++) {
+            bool is_its = aging[i].offset != NULL && aging[i].offset->group == group;
+            if (is_its) { (void)group__names_add(&names, aging[i].topic); }
+        }
+        group__names_look(&names, group);
+        for (uint32_t i = first; i < count; i++) {
+            if (aging[i].offset == NULL || aging[i].offset->group != group) { continue; }
+            bool is_read = group__names_is_read(&names, group__names_add(&names, aging[i].topic));
+            if (!is_read) { propose_gone(groups, log, aging[i].offset, aging[i].slot, next); }
+            aging[i].offset = NULL;
+        }
+    }
+}
+
+static void sweep_offsets(struct groups *groups, uint32_t log_index, uint32_t end)
+{
+    struct group__log *log = group__log(groups, log_index);
+    struct aging aging[SLOTS_A_PIECE];
+    uint32_t count = 0;
+    uint32_t next = end;
+    for (uint32_t slot = log->sweep_cursor; slot < end; slot++) {
+        if (!base_pool_is_taken(&groups->offsets, slot)) { continue; }
+        const struct group__offset *offset = base_pool_at(&groups->offsets, slot);
+        if (offset->group->log != log_index) { continue; }
+        const struct metadata_topic *topic = metadata_topic_by_id(groups->image, offset->part.topic);
+        if (topic == NULL) {
+            propose_gone(groups, log, offset, slot, &next);
+        } else if (!log->is_sweep_of_topics && is_old(groups, offset)) {
+            aging[count++] = (struct aging){.offset = offset, .slot = slot, .topic = metadata_topic_name(topic)};
+        }
+    }
+    sweep_aging(groups, log, aging, count, &next);
+    log->sweep_cursor = next;
 }
 
 /* A group that nobody is in, and that keeps nothing. */
@@ -464,26 +506,29 @@ static void sweep_group(struct groups *groups, struct group__log *log, struct gr
     if (is_idle) { group__propose_group_gone(groups, log, group); }
 }
 
+static void sweep_groups(struct groups *groups, uint32_t log_index, uint32_t end)
+{
+    struct group__log *log = group__log(groups, log_index);
+    for (; log->sweep_cursor < end; log->sweep_cursor++) {
+        uint32_t slot = log->sweep_cursor - groups->offsets.fresh;
+        if (!base_pool_is_taken(&groups->groups, slot)) { continue; }
+        struct group__group *group = base_pool_at(&groups->groups, slot);
+        if (group->log == log_index) { sweep_group(groups, log, group); }
+        if (log->round.is_full) { return; } /* this one once more */
+    }
+}
+
 /* Offsets by slot, then groups by slot. */
 bool group__sweep(struct groups *groups, uint32_t log_index)
 {
     struct group__log *log = group__log(groups, log_index);
-    for (uint32_t i = 0; i < SLOTS_A_PIECE; i++, log->sweep_cursor++) {
-        uint32_t at = log->sweep_cursor;
-        if (at >= groups->offsets.fresh + (log->is_sweep_of_topics ? 0 : groups->groups.fresh)) { return false; }
-        bool is_offset = at < groups->offsets.fresh;
-        uint32_t slot = is_offset ? at : at - groups->offsets.fresh;
-        struct base_pool *pool = is_offset ? &groups->offsets : &groups->groups;
-        if (!base_pool_is_taken(pool, slot)) { continue; }
-        struct group__offset *offset = base_pool_at(pool, slot);
-        struct group__group *group = is_offset ? offset->group : base_pool_at(pool, slot);
-        if (group->log != log_index) { continue; }
-        if (is_offset) {
-            sweep_offset(groups, log, offset);
-        } else {
-            sweep_group(groups, log, group);
-        }
-        if (log->round.is_full) { return true; } /* this one once more */
+    uint32_t offsets_end = groups->offsets.fresh;
+    uint32_t end = offsets_end + (log->is_sweep_of_topics ? 0 : groups->groups.fresh);
+    uint32_t piece_end = (uint32_t)base_min_u64(log->sweep_cursor + SLOTS_A_PIECE, end);
+    if (log->sweep_cursor < offsets_end) {
+        sweep_offsets(groups, log_index, (uint32_t)base_min_u64(piece_end, offsets_end));
+    } else {
+        sweep_groups(groups, log_index, piece_end);
     }
-    return true;
+    return log->sweep_cursor < end;
 }

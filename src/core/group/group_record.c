@@ -278,6 +278,7 @@ static enum base_rc apply_member(struct groups *groups, const struct kafka_group
     member->session_ms = member->data->session_ms;
     groups->committed_members += 1;
     member->is_committed = true;
+    group__note_instance(groups, member);
     member->is_pending = false;
     return BASE_OK;
 }

@@ -125,6 +125,44 @@ struct group__member *group__member(const struct groups *groups, const struct gr
     return NULL;
 }
 
+static uint64_t hash_of_instance(const struct group__group *group, struct base_slice instance)
+{
+    return base_hash_bytes(instance.at, instance.size_bytes, group->hash + 1);
+}
+
+struct group__member *group__static(const struct groups *groups, const struct group__group *group,
+                                    struct base_slice instance)
+{
+    uint64_t hash = hash_of_instance(group, instance);
+    for (uint32_t at = base_map_first(&groups->instances_map, hash); at != BASE_MAP_NONE;
+         at = base_map_next(&groups->instances_map, hash, at)) {
+        struct group__member *member = base_pool_at(&groups->members, base_map_value(&groups->instances_map, at));
+        if (member->group != group || !group__counts(member)) { continue; }
+        struct base_slice has = group__instance(member);
+        if (has.at != NULL && base_slice_equal(has, instance)) { return member; }
+    }
+    return NULL;
+}
+
+static void forget_instance(struct groups *groups, struct group__member *member)
+{
+    if (!member->has_instance_hash) { return; }
+    base_map_remove(&groups->instances_map, member->instance_hash, base_pool_index(&groups->members, member));
+    member->has_instance_hash = false;
+}
+
+void group__note_instance(struct groups *groups, struct group__member *member)
+{
+    forget_instance(groups, member);
+    struct base_slice instance = group__instance(member);
+    if (instance.at == NULL) { return; }
+    member->instance_hash = hash_of_instance(member->group, instance);
+    enum base_rc rc =
+        base_map_insert(&groups->instances_map, member->instance_hash, base_pool_index(&groups->members, member));
+    CHECK(rc == BASE_OK); /* as many as the pool */
+    member->has_instance_hash = true;
+}
+
 struct group__member *group__member_make(struct groups *groups, struct group__group *group, struct base_slice id)
 {
     struct base_slice copy;
@@ -160,6 +198,7 @@ void group__member_free(struct groups *groups, struct group__member *member, int
     if (member->is_committed) { groups->committed_members -= 1; }
     if (member->data != NULL) { group__bytes_give(&groups->bytes, member->data, group__data_bytes(member->data)); }
     group__drop(groups, &member->assignment);
+    forget_instance(groups, member);
     uint32_t index = base_pool_index(&groups->members, member);
     base_map_remove(&groups->members_map, member->hash, index);
     base_list_remove(&group->members, &member->link);

@@ -7,13 +7,7 @@
  */
 #include "group/group__room.h"
 
-struct words {
-    const uint8_t *at;
-    size_t left;
-    bool is_bad; /* sticky: looked at once, at the end */
-};
-
-static const uint8_t *take(struct words *words, size_t size_bytes)
+static const uint8_t *take(struct group__words *words, size_t size_bytes)
 {
     if (words->is_bad || size_bytes > words->left) {
         words->is_bad = true;
@@ -25,13 +19,13 @@ static const uint8_t *take(struct words *words, size_t size_bytes)
     return at;
 }
 
-static int32_t take_i16(struct words *words)
+static int32_t take_i16(struct group__words *words)
 {
     const uint8_t *at = take(words, 2);
     return at == NULL ? 0 : (int16_t)base_get_u16(at);
 }
 
-static int32_t take_i32(struct words *words)
+static int32_t take_i32(struct group__words *words)
 {
     const uint8_t *at = take(words, 4);
     return at == NULL ? 0 : (int32_t)base_get_u32(at);
@@ -40,7 +34,7 @@ static int32_t take_i32(struct words *words)
 enum nulls { NEVER_NULL, MAY_BE_NULL };
 
 /* So many bytes, as the length before them says. */
-static struct base_slice take_slice(struct words *words, int32_t size_bytes, enum nulls nulls)
+static struct base_slice take_slice(struct group__words *words, int32_t size_bytes, enum nulls nulls)
 {
     if (size_bytes < 0) {
         if (nulls == NEVER_NULL || size_bytes != -1) { words->is_bad = true; }
@@ -50,14 +44,14 @@ static struct base_slice take_slice(struct words *words, int32_t size_bytes, enu
     return base_slice_of(at, at == NULL ? 0 : (size_t)size_bytes);
 }
 
-static int32_t take_count(struct words *words)
+static int32_t take_count(struct group__words *words)
 {
     int32_t count = take_i32(words);
     if (count < 0) { words->is_bad = true; }
     return words->is_bad ? 0 : count;
 }
 
-static void pass_owned(struct words *words)
+static void pass_owned(struct group__words *words)
 {
     int32_t count = take_count(words);
     for (int32_t i = 0; i < count && !words->is_bad; i++) {
@@ -66,20 +60,110 @@ static void pass_owned(struct words *words)
     }
 }
 
+/* The topics come one after another; what is behind them tells whether all of it can be read. */
+static void begin(struct group__words *words, struct base_slice subscription)
+{
+    *words = (struct group__words){.at = subscription.at, .left = subscription.size_bytes};
+    words->version = take_i16(words);
+    words->is_bad = words->is_bad || words->version < 0;
+    words->topics_left = take_count(words);
+}
+
+static bool next(struct group__words *words, struct base_slice *topic_out)
+{
+    if (words->is_bad || words->topics_left == 0) { return false; }
+    words->topics_left -= 1;
+    *topic_out = take_slice(words, take_i16(words), NEVER_NULL);
+    return !words->is_bad;
+}
+
+static bool end(struct group__words *words)
+{
+    int32_t version = words->version;
+    (void)take_slice(words, take_i32(words), MAY_BE_NULL); /* the user's own */
+    if (version >= 1) { pass_owned(words); }
+    if (version >= 2) { (void)take_i32(words); }                                 /* generation */
+    if (version >= 3) { (void)take_slice(words, take_i16(words), MAY_BE_NULL); } /* rack */
+    return !words->is_bad;
+}
+
 enum group__reads group__reads_topic(struct base_slice subscription, struct base_slice topic)
 {
-    struct words words = {.at = subscription.at, .left = subscription.size_bytes};
+    struct group__words words;
+    struct base_slice name;
     bool is_named = false;
-    int32_t version = take_i16(&words);
-    if (version < 0) { return GROUP__UNREADABLE; }
-    int32_t count = take_count(&words);
-    for (int32_t i = 0; i < count && !words.is_bad; i++) {
-        is_named = base_slice_equal(take_slice(&words, take_i16(&words), NEVER_NULL), topic) || is_named;
-    }
-    (void)take_slice(&words, take_i32(&words), MAY_BE_NULL); /* the user's own */
-    if (version >= 1) { pass_owned(&words); }
-    if (version >= 2) { (void)take_i32(&words); }                                  /* generation */
-    if (version >= 3) { (void)take_slice(&words, take_i16(&words), MAY_BE_NULL); } /* rack */
-    if (words.is_bad) { return GROUP__UNREADABLE; }
+    begin(&words, subscription);
+    while (next(&words, &name)) { is_named = base_slice_equal(name, topic) || is_named; }
+    if (!end(&words)) { return GROUP__UNREADABLE; }
     return is_named ? GROUP__READS : GROUP__READS_NOT;
+}
+
+/* ---- of many topics -------------------------------------------------------------------------------------------------- */
+
+size_t group__names_bytes(uint32_t count)
+{
+    return base_map_bytes(count) + count * (sizeof(struct base_slice) + sizeof(bool)) + 64;
+}
+
+void group__names_init(struct group__names *names, struct base_arena *arena, uint32_t count, uint64_t seed)
+{
+    *names = (struct group__names){.seed = seed};
+    enum base_rc rc = base_map_create(arena, count, &names->map);
+    names->names = base_arena_take_array(arena, count, sizeof *names->names);
+    names->is_read = base_arena_take_array(arena, count, sizeof *names->is_read);
+    CHECK(rc == BASE_OK && names->names != NULL && names->is_read != NULL); /* group__names_bytes */
+}
+
+static uint32_t find(const struct group__names *names, struct base_slice name, uint64_t hash)
+{
+    for (uint32_t at = base_map_first(&names->map, hash); at != BASE_MAP_NONE;
+         at = base_map_next(&names->map, hash, at)) {
+        uint32_t index = base_map_value(&names->map, at);
+        if (base_slice_equal(names->names[index], name)) { return index; }
+    }
+    return GROUP__NONE;
+}
+
+uint32_t group__names_add(struct group__names *names, struct base_slice name)
+{
+    uint64_t hash = base_hash_bytes(name.at, name.size_bytes, names->seed);
+    uint32_t index = find(names, name, hash);
+    if (index != GROUP__NONE) { return index; }
+    index = names->map.count;
+    enum base_rc rc = base_map_insert(&names->map, hash, index);
+    CHECK(rc == BASE_OK); /* as many as it was made for */
+    names->names[index] = name;
+    return index;
+}
+
+static void look_at(struct group__names *names, struct base_slice subscription)
+{
+    struct group__words words;
+    struct base_slice name;
+    begin(&words, subscription);
+    while (next(&words, &name)) {
+        uint32_t index = find(names, name, base_hash_bytes(name.at, name.size_bytes, names->seed));
+        if (index != GROUP__NONE) { names->is_read[index] = true; }
+    }
+    names->is_all = names->is_all || !end(&words);
+}
+
+/* Kafka's: a group that says it is a consumer, but not of what, is taken to consume everything. */
+void group__names_look(struct group__names *names, const struct group__group *group)
+{
+    if (!base_slice_equal(group->protocol_type, base_slice_text("consumer"))) { return; }
+    names->is_all = group->state == GROUP__EMPTY && group->is_preparing;
+    if (group->state == GROUP__EMPTY) { return; }
+    for (const struct group__member *member = group__member_first(group); member != NULL && !names->is_all;
+         member = group__member_next(group, member)) {
+        for (uint32_t i = 0; member->is_committed && i < member->data->protocols_count; i++) {
+            const struct group__protocol *protocol = &member->data->protocols[i];
+            if (base_slice_equal(protocol->name, group->protocol)) { look_at(names, protocol->metadata); }
+        }
+    }
+}
+
+bool group__names_is_read(const struct group__names *names, uint32_t index)
+{
+    return names->is_all || names->is_read[index];
 }
