@@ -55,7 +55,8 @@ static void *create(void *context, const struct world_boot *boot)
     if (base_prng_chance(&dice, node->refuse_ppm, 1000000)) {
         static const uint64_t far[] = {10, 100, 1000, 5000};
         config.refuse_from = 1 + base_prng_below(&dice, far[base_prng_below(&dice, BASE_ARRAY_COUNT(far))]);
-        config.refuse_count = 1 + (uint32_t)base_prng_below(&dice, 4);
+        bool is_long = base_prng_chance(&dice, 1, 2); /* meanwhile others come */
+        config.refuse_count = 1 + (uint32_t)base_prng_below(&dice, is_long ? 40 : 4);
     }
     config.shard = boot->shard;
     config.shards = boot->shard_count;

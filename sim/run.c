@@ -87,6 +87,7 @@ static const char *const branch_names[RUN_BRANCH_COUNT] = {
     "page_cache_lost",
     "page_cache_held",
     "metadata_anew",
+    "order_judged",
 };
 void run__leave(struct run *run)
 {
@@ -672,6 +673,7 @@ void run__end(struct run *run)
         result->branches[RUN_SESSION_REFUSED] = counts->session_epochs_refused;
         result->branches[RUN_PAGES_LOST] = counts->page_cache_lost;
         result->branches[RUN_PAGES_HELD] = counts->page_cache_held;
+        result->branches[RUN_ORDER_JUDGED] = counts->orders_judged;
         check_stream_destroy(run->stream);
     }
     run__groups_end(run);

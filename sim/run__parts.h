@@ -31,6 +31,7 @@ struct run_shape { /* drawn from the seed; each may be set */
     int64_t metadata_grown_bytes, own_segment_kb; /* of the logs of the node itself */
     int64_t churn; /* every topic but the first is deleted and made anew at times; 0: as drawn */
     int64_t trims; /* deletions of records that the admin asks for */
+    int64_t hasties;
 };
 
 #define RUN_TRAPS_MAX 8

@@ -54,6 +54,7 @@ static const struct {
     {"own_segment_kb", offsetof(struct run_shape, own_segment_kb), 1, 1 << 20},
     {"churn", offsetof(struct run_shape, churn), 0, 1},
     {"trims", offsetof(struct run_shape, trims), 0, 1000},
+    {"hasties", offsetof(struct run_shape, hasties), 0, 2},
 };
 
 static int64_t *shape_at(struct run_shape *shape, const char *name)
@@ -151,6 +152,14 @@ static int64_t draw_trims(uint64_t seed)
     return base_prng_chance(&prng, 1, 4) ? (int64_t)base_prng_below(&prng, 8) + 1 : 0;
 }
 
+/* The same. */
+static int64_t draw_hasties(uint64_t seed)
+{
+    struct base_prng prng;
+    base_prng_init(&prng, seed, UINT64_C(0x6861737465)); /* "haste" */
+    return base_prng_chance(&prng, 1, 2) ? 1 : 0;
+}
+
 void run__shape_draw(struct run *run, struct world_knobs *knobs)
 {
     const struct run_config *config = run->config;
@@ -179,6 +188,7 @@ void run__shape_draw(struct run *run, struct world_knobs *knobs)
     shape->retention = shape->page_cache = -1; /* as drawn */
     shape->churn = draw_churn(config->seed);
     shape->trims = draw_trims(config->seed);
+    shape->hasties = draw_hasties(config->seed);
     shape->refusals = base_prng_chance(&run->prng, 1, 4) ? 1 : 0;
     shape->region_mb = base_prng_chance(&run->prng, 1, 3) ? draw(run, NODE_REGION_MB_MIN, 30) : NODE_REGION_MB_MAX;
     shape->rots = base_prng_chance(&run->prng, 1, 5) ? draw(run, 1, 6) : 0;
@@ -349,5 +359,8 @@ void run__add_actors(struct run *run)
     run->verifier = run->actor_count;
     (void)add_actor(run, ACTOR_VERIFIER, 'v'); /* as above */
     run__groups_add(run, add_crowd);
+    for (uint32_t i = 0; i < (uint32_t)base_min_u64((uint64_t)run->shape.hasties, 2); i++) {
+        add_actor(run, ACTOR_HASTY, 'h')->wanted = (uint32_t)run->shape.records / 6;
+    }
     for (uint32_t i = 0; i < run->actor_count; i++) { add_node(run, i, i == run->verifier); }
 }

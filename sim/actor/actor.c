@@ -112,6 +112,10 @@ static void *create(void *context, const struct world_boot *boot)
     }
     actor->value = base_arena_take(&arena, actor->spec->value_bytes_max + ACTOR_VALUE_BYTES_MIN);
     CHECK(actor->value != NULL);
+    if (actor->spec->role == ACTOR_HASTY) {
+        actor__hasty_create(actor, &arena);
+        return actor;
+    }
     size_t used = (arena.used_bytes + 4095) & ~(size_t)4095;
     actor->client = make_client(actor, (struct base_region){.at = (uint8_t *)boot->region.at + used,
                                                             .size_bytes = boot->region.size_bytes - used});
@@ -144,7 +148,8 @@ static void act(struct actor *actor)
     case ACTOR_VERIFIER: actor__verify(actor); return;
     case ACTOR_ODD: actor__be_odd(actor); return;
     case ACTOR_RUDE:
-    case ACTOR_CROWD: return;
+    case ACTOR_CROWD:
+    case ACTOR_HASTY: return;
     }
 }
 
@@ -179,6 +184,10 @@ static void step(void *machine, const struct port_event *event, struct port_out 
         actor__crowd_step(actor, event, out);
         return;
     }
+    if (actor->spec->role == ACTOR_HASTY) {
+        actor__hasty_step(actor, event, out);
+        return;
+    }
     if (actor->spec->role == ACTOR_RUDE) {
         actor__rude_step(actor, event, out);
         if (actor->next_ns != UINT64_MAX) { port_alarm(out, actor->next_ns); }
@@ -202,6 +211,10 @@ void actor_view(const void *machine, struct actor_view *view_out)
     const struct actor *actor = machine;
     if (actor->spec->role == ACTOR_CROWD) {
         actor__crowd_view(actor, view_out);
+        return;
+    }
+    if (actor->spec->role == ACTOR_HASTY) {
+        actor__hasty_view(actor, view_out);
         return;
     }
     bool is_finished = actor->done >= actor->spec->wanted;

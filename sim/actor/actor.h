@@ -1,7 +1,7 @@
 /* actor.h: who loads the broker in a simulated run: producers, consumers, an admin, rude clients, members of groups, a final
- * reader; and one that is odd about fetch sessions.
+ * reader; one that is odd about fetch sessions, and one that waits for no answer.
  *
- * Room    sim/actor. Machines for sim/world, each a node of its own without disks, built on core/client (rude ones and crowds speak raw bytes).
+ * Room    sim/actor. Machines for sim/world, each a node of its own without disks, built on core/client (rude and hasty ones and crowds speak raw bytes).
  * Owns    nothing but its region. The cast, shared by all actors of a run, is the harness's: the topics that there are meant to
  *         be, and the history that every actor writes to.
  *
@@ -79,7 +79,16 @@ struct actor_cast {
     bool (*is_excused)(void *context, const char *topic, int32_t partition);
 };
 
-enum actor_role { ACTOR_PRODUCER = 0, ACTOR_CONSUMER, ACTOR_ADMIN, ACTOR_RUDE, ACTOR_VERIFIER, ACTOR_ODD, ACTOR_CROWD };
+enum actor_role {
+    ACTOR_PRODUCER = 0,
+    ACTOR_CONSUMER,
+    ACTOR_ADMIN,
+    ACTOR_RUDE,
+    ACTOR_VERIFIER,
+    ACTOR_ODD,
+    ACTOR_CROWD,
+    ACTOR_HASTY
+};
 
 struct actor_spec {
     struct actor_cast *cast;

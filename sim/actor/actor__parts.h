@@ -43,11 +43,37 @@ struct odd {
     int64_t end;
 };
 
+#define HASTY_ASKED_MAX       8
+#define HASTY_VALUE_BYTES_MAX 4000
+#define HASTY_BATCH_BYTES     5000
+#define HASTY_SENT_BYTES      (HASTY_ASKED_MAX * (HASTY_BATCH_BYTES + 200))
+#define HASTY_RECEIVED_BYTES  4096
+enum hasty_link { HASTY_DOWN = 0, HASTY_CONNECTING, HASTY_UP, HASTY_CLOSING };
+struct hasty_asked { /* a record that was sent */
+    uint32_t op;     /* of the history */
+    int32_t correlation;
+    bool has_answer;
+};
+struct hasty {
+    struct port_conn conn;
+    enum hasty_link link;
+    bool is_sending, is_receiving;
+    bool is_leaving; /* it asked for what it won't wait for */
+    bool is_fresh;   /* of after the faults */
+    struct port_piece piece;
+    uint8_t *sent, *received, *batch;
+    size_t sent_bytes, received_bytes;
+    int32_t correlation;
+    struct hasty_asked asked[HASTY_ASKED_MAX]; /* in their order */
+    uint32_t asked_count;
+    uint64_t due_ns;
+};
+
 struct crowd;
 
 struct actor {
     struct actor_spec *spec;
-    struct client *client; /* NULL: rude */
+    struct client *client; /* NULL: it speaks raw bytes */
     struct world_boot boot;
     struct base_prng prng;
     enum actor_phase phase;
@@ -69,6 +95,7 @@ struct actor {
     uint8_t *value;
     struct rude rude;
     struct odd odd;
+    struct hasty hasty;
     struct base_prng trim_prng; /* admin: deletions of records draw from it alone */
     uint32_t trims_asked;
     struct crowd *crowd; /* NULL: none */
@@ -82,6 +109,9 @@ static inline bool actor__has_header(const struct history_record *record) { retu
 
 void actor__produce(struct actor *actor);
 void actor__produced(struct actor *actor, const struct client_result *result);
+
+/* UINT32_MAX: none is ready. */
+uint32_t actor__draw_topic(struct actor *actor, bool only_stable);
 
 void actor__consume(struct actor *actor);
 void actor__assign(struct actor *actor, uint32_t at, enum client_start start, int64_t offset);
@@ -105,6 +135,10 @@ struct crowd *actor__crowd_create(struct actor *actor, struct base_arena *arena)
 void actor__crowd_step(struct actor *actor, const struct port_event *event, struct port_out *out);
 void actor__crowd_message(struct actor *actor, uint32_t kind);
 void actor__crowd_view(const struct actor *actor, struct actor_view *view_out);
+
+void actor__hasty_create(struct actor *actor, struct base_arena *arena);
+void actor__hasty_step(struct actor *actor, const struct port_event *event, struct port_out *out);
+void actor__hasty_view(const struct actor *actor, struct actor_view *view_out);
 
 void actor__rude_step(struct actor *actor, const struct port_event *event, struct port_out *out);
 

@@ -60,8 +60,7 @@ static bool produce_one(struct actor *actor, uint32_t topic_index, int32_t parti
     return true;
 }
 
-/* UINT32_MAX: none is ready. */
-static uint32_t draw_topic(struct actor *actor, bool only_stable)
+uint32_t actor__draw_topic(struct actor *actor, bool only_stable)
 {
     const struct actor_cast *cast = actor->spec->cast;
     uint32_t first = actor__below(actor, cast->topic_count);
@@ -76,7 +75,7 @@ void actor__produce(struct actor *actor)
 {
     const struct actor_cast *cast = actor->spec->cast;
     while (actor->probes > 0) {
-        uint32_t topic = draw_topic(actor, true);
+        uint32_t topic = actor__draw_topic(actor, true);
         if (topic == UINT32_MAX) {
             actor->probes = 0;
             break;
@@ -102,13 +101,13 @@ void actor__produce(struct actor *actor)
     }
     if (actor->now_ns < actor->next_ns) { return; }
     uint32_t burst = 1 + actor__below(actor, 8);
-    uint32_t topic = draw_topic(actor, false);
+    uint32_t topic = actor__draw_topic(actor, false);
     for (uint32_t i = 0; i < burst && topic != UINT32_MAX && actor->outstanding < WINDOW; i++) {
         int32_t partition = (int32_t)actor__below(actor, (uint32_t)cast->topics[topic].partition_count);
         if (!produce_one(actor, topic, partition, false)) { break; }
         actor->done += 1;
         if (actor->done >= actor->spec->wanted) { break; }
-        if (actor__below(actor, 4) == 0) { topic = draw_topic(actor, false); }
+        if (actor__below(actor, 4) == 0) { topic = actor__draw_topic(actor, false); }
     }
     if (actor__below(actor, 8) == 0) { client_flush(actor->client); }
     actor__pause(actor);

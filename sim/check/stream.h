@@ -1,4 +1,4 @@
-/* stream.h: watches what one broker node does: I3, I4, I18, I19, and how long a fetch waits (I21).
+/* stream.h: watches what one broker node does: I3, I4, I9, I18, I19, and how long a fetch waits (I21).
  *
  * Room    sim/check. Fed with the node's events and effects in order, and after steps with the logs as the broker sees them.
  * Knows   the layout of the journal's groups (docs/formats/journal.md) and of Produce and Fetch, read from the bytes that pass.
@@ -9,6 +9,7 @@
  *     I3   a log's watermark never falls, within a boot or over a restart, and never passes the end that the journal's synced
  *          rows give it
  *     I4   nothing at or above that end is read
+ *     I9   what one connection sent to a partition is appended in the order in which it was sent
  *     I1   a log start passes over whole segments that retention may take, or what a client asked it to
  *     I25  what retention must take is gone
  *     I21  a fetch is answered when its time is over, and soon after the watermark has passed an offset that it asked for or
@@ -97,6 +98,7 @@ bool check_stream_is_synced(const struct check_stream *stream, struct base_part 
 struct check_stream_counts {
     uint64_t answers[CHECK_APIS]; /* by api key */
     uint64_t acks_judged;         /* partitions of Produce answers that I19 was asked about */
+    uint64_t orders_judged;       /* batches that were held against what else their connection sent */
     uint64_t rows;                /* journal rows seen */
     uint64_t rows_large;          /* of runs whose bytes are in their segment alone */
     uint64_t sessions_opened;

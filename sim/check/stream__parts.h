@@ -174,12 +174,20 @@ struct stream_bytes {
 
 struct stream_conn {
     uint32_t shard;
+    uint64_t number; /* no other ever had it */
     struct port_conn id;
     bool is_used;
     bool is_ignored; /* what it said was not Kafka's */
     struct stream_bytes asked, answered;
     struct stream_question *questions;
     uint32_t question_first, question_count, question_room;
+};
+
+struct stream_sent {   /* a batch that was produced */
+    uint64_t hash;     /* of what no broker changes */
+    uint64_t line;     /* its connection and partition */
+    bool is_ambiguous; /* sent more than once before it was written */
+    bool is_written, is_judged;
 };
 
 struct check_stream {
@@ -200,6 +208,9 @@ struct check_stream {
     uint32_t log_next; /* where the next one that is asked for may stand */
     struct stream_conn *conns;
     uint32_t conn_count, conn_room;
+    uint64_t conn_last;       /* its number */
+    struct stream_sent *sent; /* in the order of the node's events */
+    uint32_t sent_count, sent_room;
     struct stream_session *sessions;
     uint32_t session_count, session_room;
     uint64_t sequence;
@@ -266,6 +277,12 @@ void stream__tap_ended(struct check_stream *stream, uint32_t shard, struct port_
 void stream__tap_closed(struct check_stream *stream, uint32_t shard, struct port_conn id);
 void stream__tap_crash(struct check_stream *stream);
 void stream__tap_free(struct check_stream *stream);
+
+/* A Produce has come; a batch is written to that segment. */
+struct kafka_produce_request;
+void stream__order_asked(struct check_stream *stream, const struct stream_conn *conn,
+                         const struct kafka_produce_request *request);
+void stream__order_written(struct check_stream *stream, const char *path, const struct rec_batch *batch);
 
 struct kafka_fetch_request;
 struct kafka_fetch_response;

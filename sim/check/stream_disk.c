@@ -332,6 +332,7 @@ static void note_batches(struct check_stream *stream, const struct port_effect *
         while (rec_batch_next(&rest, &batch) == REC_OK) {
             if (rec_offset_end(&batch) > path->asked_end) { path->asked_end = rec_offset_end(&batch); }
             stream__keep_batch(stream, path, at, &batch);
+            stream__order_written(stream, path->name, &batch);
             at += batch.size_bytes;
             if (is_first) { write->offset_base = batch.base_offset; }
             write->offset_end = rec_offset_end(&batch);

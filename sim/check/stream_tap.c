@@ -37,6 +37,7 @@ static struct stream_conn *need_conn(struct check_stream *stream, uint32_t shard
     conn = &stream->conns[at];
     struct stream_conn old = *conn; /* its buffers serve again */
     *conn = (struct stream_conn){.shard = shard,
+                                 .number = ++stream->conn_last,
                                  .id = id,
                                  .is_used = true,
                                  .asked = old.asked,
@@ -161,6 +162,7 @@ static void take_question(struct check_stream *stream, struct stream_conn *conn,
             conn->is_ignored = true;
             return;
         }
+        stream__order_asked(stream, conn, &request);
         if (request.acks == 0) { return; } /* no answer comes */
         question.acks = request.acks;
     }
@@ -344,4 +346,5 @@ void stream__tap_free(struct check_stream *stream)
         free(stream->conns[i].questions);
     }
     free(stream->conns);
+    free(stream->sent);
 }
