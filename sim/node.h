@@ -14,11 +14,26 @@
 #define NODE_JOURNAL_FILE_BYTES ((uint64_t)64 << 10)
 #define NODE_CLUSTER_ID         "weir-sim-cluster-id-00"
 
-#define NODE_PAIRS_MAX 4
+#define NODE_PAIRS_MAX   12
+#define NODE_VALUE_BYTES 24
+
+/* What the operator changes between two starts, of this one. */
+struct node_settings {
+    bool is_page_cache;      /* weir.log.durability */
+    uint32_t flush_messages; /* log.flush.interval.messages; 0: not set, and so on */
+    uint32_t flush_ms;
+};
 
 struct node {
     struct broker_config config; /* shard, shards, seed and the listener's address are set at each boot */
     struct broker_pair pairs[NODE_PAIRS_MAX];
+    char values[NODE_PAIRS_MAX][NODE_VALUE_BYTES];
+    bool is_restless;         /* settings are drawn anew at each boot, */
+    bool is_restless_at_last; /* and that of durability, too: until then it is the first one */
+    uint64_t seed;            /* of these draws */
+    bool is_first_page_cache;
+    bool may_be_page_cache;        /* of topics that say so for themselves: log.flush... are drawn, too */
+    struct node_settings settings; /* of this boot */
     uint32_t
         refuse_ppm; /* of boots, a shard each: some takings of memory, drawn at the boot, are refused. May be changed. */
 };

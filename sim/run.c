@@ -490,7 +490,7 @@ static uint64_t count_partitions(const struct run *run)
 /* What a start has read of a page-cache log is synced within that. */
 static uint64_t flush_max_ms(const struct run *run)
 {
-    uint64_t most_ms = 0;
+    uint64_t most_ms = run->node.settings.flush_ms;
     for (uint32_t i = 0; i < run->cast.topic_count; i++) {
         most_ms = base_max_u64(most_ms, run->cast.topics[i].flush_ms);
     }
@@ -616,6 +616,7 @@ void run__begin(struct run *run, const struct world_knobs *knobs)
     if (run__has_retention(run)) { run->node.config.retention_check_ms = RETENTION_CHECK_MS; }
     run->node.refuse_ppm = run->shape.refusals != 0 ? 600000 : 0;
     run__groups_configure(run, knobs);
+    run__settings_configure(run);
     if (knobs->clock_heal_max_ns == 0) {
         node_forget_time(&run->node);
     } else {

@@ -32,6 +32,7 @@ struct run_shape { /* drawn from the seed; each may be set */
     int64_t churn; /* every topic but the first is deleted and made anew at times; 0: as drawn */
     int64_t trims; /* deletions of records that the admin asks for */
     int64_t hasties;
+    int64_t settings; /* 1: the broker's own are others after each start */
 };
 
 #define RUN_TRAPS_MAX 8
@@ -128,6 +129,9 @@ void run__note_logs(struct run *run);
 void run__judge_left(struct run *run);
 bool run__has_retention(const struct run *run); /* some topics lose their oldest records */
 void run__add_actors(struct run *run);
+/* What the operator changes in the broker's settings between a stop, or a crash, and a start. */
+void run__settings_configure(struct run *run);
+void run__settings_loosen(struct run *run);
 /* Groups: who is in them, what the node must be told of them, what is watched. All do nothing in a run without any. */
 void run__groups_draw(struct run *run);
 void run__groups_configure(struct run *run, const struct world_knobs *knobs);

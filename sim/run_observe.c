@@ -159,6 +159,9 @@ static void look_at_logs(struct run *run, const struct broker *broker)
     struct broker_log_view view;
     for (uint32_t cursor = 0; broker_each_log(broker, &cursor, &view);) {
         const struct actor_topic *topic = topic_of(run, view.topic);
+        const struct node_settings *settings = &run->node.settings;
+        uint32_t flush_messages = topic == NULL ? 0 : topic->flush_messages;
+        uint64_t flush_ms = topic == NULL ? 0 : topic->flush_ms;
         struct check_log log = {.id = view.id,
                                 .topic = view.topic,
                                 .offset_start = view.offset_start,
@@ -167,8 +170,8 @@ static void look_at_logs(struct run *run, const struct broker *broker)
                                 .watermark = view.watermark,
                                 .is_failed = view.is_failed || view.is_damaged,
                                 .is_page_cache = topic != NULL && topic->is_page_cache,
-                                .flush_messages = topic == NULL ? 0 : (int64_t)topic->flush_messages,
-                                .flush_ms = topic == NULL ? 0 : topic->flush_ms};
+                                .flush_messages = flush_messages > 0 ? flush_messages : settings->flush_messages,
+                                .flush_ms = flush_ms > 0 ? flush_ms : settings->flush_ms};
         if (run->is_rotten && view.is_damaged) { run->result->branches[RUN_DAMAGE_TOLD] = 1; }
         check_stream_log(run->stream, &log, true);
     }
@@ -319,6 +322,7 @@ static void on_crash(void *context, uint32_t node, enum world_crash kind)
     run->is_checkpointing = false;
     run->was_clean = false;
     note_end(run, false);
+    run__settings_loosen(run);
     check_stream_crash(run->stream, kind == WORLD_POWER ? CHECK_POWER : CHECK_PROCESS);
     struct history_op op = history_op_init(HISTORY_NOTE, "", world_now(run->world));
     memcpy(op.topic, "crash", sizeof "crash");
@@ -334,6 +338,7 @@ static void on_stopped(void *context, uint32_t node)
     note_end(run, true);
     run->is_checkpointing = false;
     run__stopped(run);
+    run__settings_loosen(run);
     check_stream_crash(run->stream, CHECK_STOPPED);
 }
 

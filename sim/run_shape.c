@@ -55,6 +55,7 @@ static const struct {
     {"churn", offsetof(struct run_shape, churn), 0, 1},
     {"trims", offsetof(struct run_shape, trims), 0, 1000},
     {"hasties", offsetof(struct run_shape, hasties), 0, 2},
+    {"settings", offsetof(struct run_shape, settings), 0, 1},
 };
 
 static int64_t *shape_at(struct run_shape *shape, const char *name)
@@ -160,6 +161,14 @@ static int64_t draw_hasties(uint64_t seed)
     return base_prng_chance(&prng, 1, 2) ? 1 : 0;
 }
 
+/* The same. */
+static int64_t draw_settings(uint64_t seed)
+{
+    struct base_prng prng;
+    base_prng_init(&prng, seed, UINT64_C(0x736574)); /* "set" */
+    return base_prng_chance(&prng, 1, 2) ? 1 : 0;
+}
+
 void run__shape_draw(struct run *run, struct world_knobs *knobs)
 {
     const struct run_config *config = run->config;
@@ -189,6 +198,7 @@ void run__shape_draw(struct run *run, struct world_knobs *knobs)
     shape->churn = draw_churn(config->seed);
     shape->trims = draw_trims(config->seed);
     shape->hasties = draw_hasties(config->seed);
+    shape->settings = draw_settings(config->seed);
     shape->refusals = base_prng_chance(&run->prng, 1, 4) ? 1 : 0;
     shape->region_mb = base_prng_chance(&run->prng, 1, 3) ? draw(run, NODE_REGION_MB_MIN, 30) : NODE_REGION_MB_MAX;
     shape->rots = base_prng_chance(&run->prng, 1, 5) ? draw(run, 1, 6) : 0;
@@ -251,14 +261,19 @@ static void draw_retention(const struct run *run, uint32_t at, struct actor_topi
 /* In one seed of three, of two thirds of the topics; half of these are flushed by number or time. Not where the disk fails to write
  * back what nobody may ever ask a sync for: what it took of a page-cache topic, no checker can know. Nor where the journal rots: a segment's
  * row is all that there is of its records. */
+static bool begin_pages(const struct run *run, struct base_prng *prng_out)
+{
+    base_prng_init(prng_out, run->config->seed,
+                   UINT64_C(0x7061676573)); /* "pages": a stream of its own, as full disks have */
+    bool is_drawn = base_prng_chance(prng_out, 1, 3);
+    bool is_on = run->shape.page_cache < 0 ? is_drawn : run->shape.page_cache > 0;
+    return is_on && !run->drops_writes && run->shape.rots == 0;
+}
+
 static void draw_durability(const struct run *run, uint32_t at, struct actor_topic *topic)
 {
     struct base_prng prng;
-    base_prng_init(&prng, run->config->seed,
-                   UINT64_C(0x7061676573)); /* "pages": a stream of its own, as full disks have */
-    bool is_drawn = base_prng_chance(&prng, 1, 3);
-    bool is_on = (run->shape.page_cache < 0 ? is_drawn : run->shape.page_cache > 0) && !run->drops_writes &&
-                 run->shape.rots == 0;
+    bool is_on = begin_pages(run, &prng);
     for (uint32_t i = 0; i < 8 * (at + 1); i++) { (void)base_prng_u64(&prng); }
     if (!is_on || base_prng_chance(&prng, 1, 3)) { return; }
     topic->is_page_cache = true;
@@ -266,6 +281,31 @@ static void draw_durability(const struct run *run, uint32_t at, struct actor_top
     uint64_t kind = base_prng_below(&prng, 4);
     if (kind == 1) { topic->flush_messages = 1 + (uint32_t)base_prng_below(&prng, 40); }
     if (kind == 2) { topic->flush_ms = 10 + (uint32_t)base_prng_below(&prng, 1000); }
+}
+
+/* The topics of the clients say for themselves what durability they have, but those that are made while it can only be the first one. */
+void run__settings_configure(struct run *run)
+{
+    struct base_prng prng;
+    struct node *node = &run->node;
+    node->may_be_page_cache = begin_pages(run, &prng);
+    base_prng_init(&prng, run->config->seed, UINT64_C(0x736574746c65)); /* "settle" */
+    node->seed = base_prng_u64(&prng);
+    bool is_first_page_cache = base_prng_chance(&prng, 1, 2);
+    node->is_restless = run->shape.settings != 0;
+    node->is_first_page_cache = node->is_restless && node->may_be_page_cache && is_first_page_cache;
+    run->cast.is_default_page_cache = node->is_first_page_cache;
+}
+
+/* The node is down. What is still to be created may have said nothing of durability, and be created by the next start. */
+void run__settings_loosen(struct run *run)
+{
+    if (!run->node.is_restless || run->node.is_restless_at_last) { return; }
+    for (uint32_t i = 0; i < run->history.op_count; i++) {
+        const struct history_op *op = &run->history.ops[i];
+        if (op->kind == HISTORY_CREATE && op->what == HISTORY_INVOKE) { return; }
+    }
+    run->node.is_restless_at_last = run->cast.is_default_open = true;
 }
 
 static void make_topics(struct run *run)

@@ -68,10 +68,12 @@ struct actor_cast {
     struct actor_topic topics[ACTOR_TOPICS_MAX];
     uint32_t topic_count;
     struct actor_groups groups;
-    bool is_churning;      /* topics are deleted and made anew twice as often */
-    uint32_t sessions;     /* drawn by readers */
-    uint64_t acknowledged; /* records, acks=all */
-    uint32_t broker;       /* its node */
+    bool is_churning;           /* topics are deleted and made anew twice as often */
+    bool is_default_page_cache; /* what the broker gives a topic that says nothing of durability */
+    bool is_default_open;       /* ... may be another by now: every topic says it */
+    uint32_t sessions;          /* drawn by readers */
+    uint64_t acknowledged;      /* records, acks=all */
+    uint32_t broker;            /* its node */
     uint16_t port;
     void *context;
     void (*on_read)(void *context, struct base_part part, int64_t offset); /* may be NULL */

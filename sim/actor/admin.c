@@ -71,14 +71,16 @@ static void add_number(struct topic_configs *configs, const char *name, uint32_t
     add_config(configs, name, words);
 }
 
-static void configure(struct topic_configs *configs, const struct actor_topic *topic)
+static void configure(const struct actor_cast *cast, struct topic_configs *configs, const struct actor_topic *topic)
 {
     configs->count = 0;
     if (topic->is_stamped) { add_config(configs, "message.timestamp.type", "LogAppendTime"); }
     if (topic->retention_bytes > 0) { add_number(configs, "retention.bytes", topic->retention_bytes); }
     if (topic->retention_ms > 0) { add_number(configs, "retention.ms", topic->retention_ms); }
     add_number(configs, "file.delete.delay.ms", topic->is_slow_to_go ? 2000 : 300);
-    if (topic->is_page_cache) { add_config(configs, "weir.durability", "page-cache"); }
+    if (cast->is_default_open || topic->is_page_cache != cast->is_default_page_cache) {
+        add_config(configs, "weir.durability", topic->is_page_cache ? "page-cache" : "synced");
+    }
     if (topic->flush_messages > 0) { add_number(configs, "flush.messages", topic->flush_messages); }
     if (topic->flush_ms > 0) { add_number(configs, "flush.ms", topic->flush_ms); }
     if (topic->segment_bytes == 0) { return; }
@@ -100,7 +102,7 @@ static bool ask_create(struct actor *actor, uint32_t at)
     wanted.num_partitions = topic->partition_count;
     wanted.replication_factor = 1;
     struct topic_configs configs;
-    configure(&configs, topic);
+    configure(actor->spec->cast, &configs, topic);
     wanted.configs = configs.items;
     wanted.configs_count = configs.count;
     struct kafka_create_topics_request request;
