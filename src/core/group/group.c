@@ -16,6 +16,8 @@
 #define RETRY_NS           UINT64_C(10000000)
 #define STARVES_NS         UINT64_C(30000000000) /* an answer for want of memory, as a request in the front */
 #define SLOTS_A_PIECE      64u
+#define LATE_NS \
+    UINT64_C(1000000000) /* a proposal that takes longer has kept who asks waiting for longer than they may know */
 
 /* ---- creation ------------------------------------------------------------------------------------------------------- */
 
@@ -360,6 +362,7 @@ static void propose_round(struct groups *groups, uint32_t log_index, struct grou
 {
     struct group__log *log = &groups->logs[log_index];
     log->is_outstanding = true;
+    log->proposed_ns = groups->now_ns;
     groups->outstanding_count += 1;
     groups->proposals += 1;
     *item_out = (struct group_out){.kind = GROUP_OUT_PROPOSE,
@@ -488,12 +491,23 @@ static void poll_sweep(struct groups *groups, uint32_t log_index, struct group_o
     CHECK(is_larger); /* a piece fits the smallest block */
 }
 
+/* Who asked while a proposal was on its way to a slow disk was in time: it is heard before it is decided whose session has ended. */
+static void look_at_delay(const struct groups *groups, struct group__log *log)
+{
+    if (log->proposed_ns != 0) {
+        log->asks_first = groups->now_ns - log->proposed_ns >= LATE_NS;
+        log->proposed_ns = 0;
+    }
+    log->asks_first = log->asks_first && !base_list_is_empty(&log->waiting);
+}
+
 /* One item of a log's work; false: it has none now. */
 static bool poll_log(struct groups *groups, uint32_t log_index, struct group_out *item_out)
 {
     struct group__log *log = &groups->logs[log_index];
     /* What is to be answered from the state goes first: the state stays as it is until it has been. */
     if (log->is_outstanding || log->answers_due > 0) { return false; }
+    look_at_delay(groups, log);
     if (log->state == GROUP__TAKING_OVER) {
         poll_take_over(groups, log_index);
         return true;
@@ -515,7 +529,7 @@ static bool poll_log(struct groups *groups, uint32_t log_index, struct group_out
         if (is_sweep_first) {
             log->is_upkeep_turn = false;
             poll_sweep(groups, log_index, item_out);
-        } else if (has_due) {
+        } else if (has_due && !log->asks_first) {
             poll_due(groups, log_index, item_out);
         } else if (!base_list_is_empty(&log->waiting)) {
             poll_request(groups, log_index, item_out);

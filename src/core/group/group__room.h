@@ -189,7 +189,9 @@ struct group__log {
     uint64_t retry_ns;       /* memory was short: nothing of it is decided before then */
     uint32_t answers_due;    /* joins and syncs to be answered from the state as it is */
     bool is_outstanding;
-    bool is_upkeep_turn; /* the last round was for requests: a piece of a snapshot or sweep goes before the next */
+    uint64_t proposed_ns; /* 0: nothing, since it was last looked at */
+    bool asks_first;      /* the last proposal took long: what waits is decided before what is due */
+    bool is_upkeep_turn;  /* the last round was for requests: a piece of a snapshot or sweep goes before the next */
     uint32_t lead_cursor;
     bool is_sweeping;
     bool is_sweep_of_topics;

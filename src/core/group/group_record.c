@@ -366,8 +366,12 @@ enum base_rc group_apply(struct groups *groups, uint32_t log, struct base_slice 
 {
     group__wake(groups);
     CHECK(log < groups->config.logs_count);
+    bool is_loading = groups->logs[log].state == GROUP__LOADING;
+    /* It could never be written anew. */
+    bool is_too_large = value.size_bytes + sizeof(struct group_record) > groups->config.proposal_bytes_max;
+    if (is_loading && is_too_large) { return BASE_FULL; }
     enum base_rc rc = apply(groups, value);
-    if (rc != BASE_OK || groups->logs[log].state != GROUP__LOADING) { return rc; }
+    if (rc != BASE_OK || !is_loading) { return rc; }
     /* What others were promised meanwhile stays theirs. */
     size_t bytes = groups->bytes.used_bytes + groups->reserved_bytes;
     return bytes > GROUP__TABLES * groups->bytes.room_bytes ? BASE_FULL : BASE_OK;

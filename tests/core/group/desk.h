@@ -53,6 +53,7 @@ void land(void);              /* what is held */
 void fail_log(void);          /* what is held */
 void pass_ms(int64_t ms);     /* by steps of at most 100 */
 void restart(void);           /* a new machine from the log, which leads at once */
+enum base_rc loaded(void);    /* what another machine with the configuration of now says of the log */
 void begin_snapshot(uint32_t log);
 bool snapshot_is_running(void);
 uint32_t held(void);                 /* proposals that wait */

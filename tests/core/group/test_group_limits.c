@@ -116,6 +116,24 @@ static void what_was_there_before_the_limits_were_lowered_goes_on(void **state)
     assert_int_equal(join_error(join((struct who){.group = "g"})), KAFKA_ERROR_COORDINATOR_NOT_AVAILABLE);
 }
 
+static void what_could_never_be_written_anew_is_not_loaded(void **state)
+{
+    (void)state;
+    desk.config.proposal_bytes_max = 4 << 20;
+    open_desk();
+    static char protocols[600000] = "range:";
+    memset(protocols + 6, 'm', sizeof protocols - 7);
+    uint32_t token;
+    (void)id_of_new((struct who){.protocols = protocols}, &token);
+    pass_ms(1000);
+    assert_int_equal(joined(token)->generation_id, 1);
+    uint32_t before = desk.config.proposal_bytes_max;
+    assert_int_equal(loaded(), BASE_OK);
+    desk.config.proposal_bytes_max = 512 << 10; /* it has less memory than it had */
+    assert_int_equal(loaded(), BASE_FULL);
+    desk.config.proposal_bytes_max = before;
+}
+
 static void a_static_member_has_its_place_again_where_there_is_none_for_others(void **state)
 {
     (void)state;
@@ -454,6 +472,7 @@ int main(void)
         TEST(room_that_small_words_had_is_there_for_large_ones),
         TEST(where_words_find_no_room_what_is_there_goes_on),
         TEST(what_was_there_before_the_limits_were_lowered_goes_on),
+        TEST(what_could_never_be_written_anew_is_not_loaded),
         TEST(a_static_member_has_its_place_again_where_there_is_none_for_others),
         TEST(a_replacement_that_failed_leaves_no_words_behind),
         TEST(words_that_do_not_pack_well_are_refused_before_they_have_no_room),

@@ -378,6 +378,26 @@ static void who_waits_when_the_node_stops_is_sent_away(void **state)
     assert_int_equal(heartbeat((struct who){.member = ids[1], .generation = 1}), KAFKA_ERROR_NOT_COORDINATOR);
 }
 
+static void who_asks_while_the_disk_is_slow_has_not_expired_when_it_is_heard(void **state)
+{
+    (void)state;
+    open_desk();
+    const char *ids[STABLE_MAX];
+    given_stable(3, ids);
+    hold_log_of("g");
+    uint32_t token = join((struct who){.member = ids[1], .protocols = "range:new"});
+    for (int i = 0; i < 5; i++) { /* longer than a session; whoever joins does not beat */
+        pass_ms(5000);
+        assert_int_equal(heartbeat((struct who){.member = ids[0], .generation = 1}), KAFKA_ERROR_NONE);
+    }
+    desk.is_holding = false;
+    land();
+    assert_false(is_answered(token));
+    assert_int_equal(members_count("g"), 2); /* the third has neither asked nor beaten */
+    assert_int_equal(joined(join((struct who){.member = ids[0]}))->generation_id, 2);
+    assert_int_equal(joined(token)->generation_id, 2);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, given_desk, expect_the_log_says_all)
@@ -403,6 +423,7 @@ int main(void)
         TEST(a_restart_before_the_assignment_keeps_the_generation),
         TEST(a_restart_while_a_member_is_missing_begins_a_round),
         TEST(while_a_log_is_being_loaded_its_groups_are_not_spoken_of),
+        TEST(who_asks_while_the_disk_is_slow_has_not_expired_when_it_is_heard),
         TEST(who_waits_when_the_node_stops_is_sent_away),
     };
 #undef TEST
