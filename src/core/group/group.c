@@ -16,6 +16,7 @@
 #define RETRY_NS           UINT64_C(10000000)
 #define STARVES_NS         UINT64_C(30000000000) /* an answer for want of memory, as a request in the front */
 #define SLOTS_A_PIECE      64u
+#define WAITS_NS           UINT64_C(15000000000) /* for a proposal to land: then it is told to come again */
 #define LATE_NS \
     UINT64_C(1000000000) /* a proposal that takes longer has kept who asks waiting for longer than they may know */
 
@@ -403,6 +404,7 @@ static void poll_request(struct groups *groups, uint32_t log_index, struct group
     if (verdict == GROUP__DONE) { return; }
     group__rollback(groups, log, mark);
     if (verdict == GROUP__LATER) {
+        if (request->waits_since_ns == 0) { request->waits_since_ns = groups->now_ns; }
         base_list_push_back(&log->later, &request->link);
         return;
     }
@@ -557,12 +559,35 @@ static bool is_idle(const struct group__log *log)
            base_list_is_empty(&log->waiting);
 }
 
+/* While a disk takes nothing, and for as long, clients give up and ask again: each of their requests would have its slot till then, and
+ * those that need no disk would find none. So whoever has waited long, and of whom nothing is decided yet, is told to come again. */
+static bool poll_late(struct groups *groups, struct group__log *log)
+{
+    for (struct base_link *link = log->waiting.head.prev; link != &log->waiting.head; link = link->prev) {
+        struct group__request *request = BASE_ITEM(link, struct group__request, link);
+        if (request->waits_since_ns != 0) { break; } /* and all before it */
+        request->waits_since_ns = groups->now_ns;
+    }
+    struct base_link *link = base_list_first(&log->waiting);
+    if (link == NULL) { return false; }
+    struct group__request *request = BASE_ITEM(link, struct group__request, link);
+    uint64_t until_ns = base_deadline_ns(request->waits_since_ns, WAITS_NS);
+    if (groups->now_ns < until_ns) {
+        groups->logs_retry_ns = base_min_u64(groups->logs_retry_ns, until_ns);
+        return false;
+    }
+    base_list_remove(&log->waiting, link);
+    refuse_later(groups, request, KAFKA_ERROR_COORDINATOR_NOT_AVAILABLE);
+    return true;
+}
+
 /* In turn; false: none has work now. */
 static bool poll_logs(struct groups *groups, struct group_out *item_out)
 {
     groups->logs_retry_ns = UINT64_MAX;
     for (uint32_t i = 0; i < groups->config.logs_count; i++) {
         struct group__log *log = &groups->logs[groups->log_cursor];
+        if (log->is_outstanding && poll_late(groups, log)) { return true; }
         bool may_try = groups->now_ns >= log->retry_ns;
         if (may_try && !is_idle(log) && poll_log(groups, groups->log_cursor, item_out)) { return true; }
         if (log->retry_ns > groups->now_ns) {

@@ -154,6 +154,7 @@ struct group__request {
     int16_t refusal;           /* of one on groups.refused */
     bool is_too_long;          /* its answer: it gets none */
     uint64_t starves_until_ns; /* 0: it does not wait for memory */
+    uint64_t waits_since_ns;   /* for a proposal to land; 0: no */
     /* a join or sync that is to be answered from the state */
     struct group__group *group;
     struct group__member *member;

@@ -386,8 +386,8 @@ static void who_asks_while_the_disk_is_slow_has_not_expired_when_it_is_heard(voi
     given_stable(3, ids);
     hold_log_of("g");
     uint32_t token = join((struct who){.member = ids[1], .protocols = "range:new"});
-    for (int i = 0; i < 5; i++) { /* longer than a session; whoever joins does not beat */
-        pass_ms(5000);
+    for (int i = 0; i < 3; i++) { /* longer than a session; whoever joins does not beat */
+        pass_ms(4000);
         assert_int_equal(heartbeat((struct who){.member = ids[0], .generation = 1}), KAFKA_ERROR_NONE);
     }
     desk.is_holding = false;
@@ -396,6 +396,31 @@ static void who_asks_while_the_disk_is_slow_has_not_expired_when_it_is_heard(voi
     assert_int_equal(members_count("g"), 2); /* the third has neither asked nor beaten */
     assert_int_equal(joined(join((struct who){.member = ids[0]}))->generation_id, 2);
     assert_int_equal(joined(token)->generation_id, 2);
+}
+
+static void who_waits_for_long_behind_a_disk_that_takes_nothing_is_told_to_come_again(void **state)
+{
+    (void)state;
+    open_desk();
+    const char *ids[STABLE_MAX];
+    given_stable(1, ids);
+    hold_log_of("g");
+    uint32_t committed = commit((struct who){.member = ids[0], .generation = 1}, "t", 0, 5);
+    pass_ms(5000);
+    uint32_t joining = join((struct who){.group = "g"});
+    uint32_t left = leave(3, ids[0], NULL);
+    pass_ms(9000);
+    assert_false(is_answered(committed));
+    pass_ms(1100);
+    assert_int_equal(commit_error(committed), KAFKA_ERROR_COORDINATOR_NOT_AVAILABLE);
+    assert_false(is_answered(joining));
+    pass_ms(5000);
+    assert_int_equal(join_error(joining), KAFKA_ERROR_COORDINATOR_NOT_AVAILABLE);
+    assert_int_equal(leave_error(left), KAFKA_ERROR_COORDINATOR_NOT_AVAILABLE);
+    desk.is_holding = false;
+    land();
+    assert_int_equal(fetched("g", "t", 0), -1);
+    assert_int_equal(commit_error(commit((struct who){.group = "s", .generation = -1}, "t", 0, 6)), KAFKA_ERROR_NONE);
 }
 
 int main(void)
@@ -424,6 +449,7 @@ int main(void)
         TEST(a_restart_while_a_member_is_missing_begins_a_round),
         TEST(while_a_log_is_being_loaded_its_groups_are_not_spoken_of),
         TEST(who_asks_while_the_disk_is_slow_has_not_expired_when_it_is_heard),
+        TEST(who_waits_for_long_behind_a_disk_that_takes_nothing_is_told_to_come_again),
         TEST(who_waits_when_the_node_stops_is_sent_away),
     };
 #undef TEST
