@@ -4,7 +4,8 @@
  *
  * A REQUEST   WAITING -decided, with records-> PROPOSED -committed or failed-> ANSWERED -pulled-> free
  *             WAITING -decided, without records-> ANSWERED
- * A round takes waiting requests in order and ends before the first that touches what the round touches, or does not fit.
+ * A round takes waiting requests in order and ends before the first that touches what the round touches, or does not fit. Where one
+ * waits for a larger block than there is, those behind it that ask for producer ids, which touch nothing, are decided all the same.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -19,6 +20,7 @@ struct pending {
     struct base_link link;
     struct controller_request request;
     const void *response;
+    size_t block_bytes_min; /* it has not fitted a smaller one by itself, and is not tried again in one */
 };
 
 struct controller {
@@ -34,8 +36,9 @@ struct controller {
     uint8_t *scratch;
     int64_t ids_next; /* of the block of producer ids that is committed and ours */
     int64_t ids_end;
-    bool is_outstanding; /* the proposal was pulled */
-    bool is_broken;      /* the log has failed: nothing is decided any more */
+    uint32_t ids_waiting; /* requests for producer ids, of those that wait */
+    bool is_outstanding;  /* the proposal was pulled */
+    bool is_broken;       /* the log has failed: nothing is decided any more */
     bool is_growth_refused;
 };
 
@@ -83,6 +86,8 @@ enum base_rc controller_submit(struct controller *controller, const struct contr
     if (slot == BASE_POOL_NONE) { return BASE_FULL; }
     struct pending *pending = base_pool_at(&controller->requests, slot);
     pending->request = *request;
+    pending->block_bytes_min = ROUND_BYTES_MIN;
+    controller->ids_waiting += request->kind == CONTROLLER_INIT_PRODUCER_ID ? 1 : 0;
     base_list_push_back(&controller->waiting, &pending->link);
     return BASE_OK;
 }
@@ -356,13 +361,14 @@ static void end_round(struct controller *controller)
     controller->is_outstanding = false;
 }
 
-static bool begin_round(struct controller *controller)
+/* False: there is no block of at least so much. */
+static bool begin_round(struct controller *controller, size_t bytes_min)
 {
     struct controller__round *round = &controller->round;
     size_t bytes = controller->config.proposal_bytes_max;
     round->block = base_pages_take(controller->pages, BASE_CONTROL, bytes);
     /* What is kept for control may lie in pieces: most rounds need little. */
-    while (round->block == NULL && bytes / 2 >= ROUND_BYTES_MIN) {
+    while (round->block == NULL && bytes / 2 >= bytes_min) {
         bytes /= 2;
         round->block = base_pages_take(controller->pages, BASE_CONTROL, bytes);
     }
@@ -377,6 +383,20 @@ static bool begin_round(struct controller *controller)
     round->is_full = false;
     CHECK(round->touched_count == 0);
     return true;
+}
+
+/* Gives back what the round has left: its batch must find memory, too, and no other is kept for control. */
+static void shrink_round(struct controller *controller)
+{
+    struct controller__round *round = &controller->round;
+    size_t records_bytes = (size_t)round->records_count * sizeof(struct controller_record);
+    size_t values_bytes = round->block_bytes - round->bytes_at;
+    struct controller_record *records = (struct controller_record *)(void *)round->block;
+    for (uint32_t i = 0; i < round->records_count; i++) { records[i].value.at -= round->bytes_at - records_bytes; }
+    memmove(round->block + records_bytes, round->block + round->bytes_at, values_bytes);
+    round->bytes_at = records_bytes;
+    round->block_bytes = records_bytes + values_bytes;
+    base_pages_shrink(controller->pages, round->block, round->block_bytes);
 }
 
 static bool makes_more(enum controller_kind kind)
@@ -408,6 +428,7 @@ static bool decide_one(struct controller *controller, struct pending *pending, u
         response = NULL;
     }
     bool may_fit_later = before.block_bytes < controller->config.proposal_bytes_max;
+    if (must_wait && is_alone && may_fit_later) { pending->block_bytes_min = 2 * before.block_bytes; }
     if (must_wait && (!is_alone || may_fit_later)) { return false; }
     if (must_wait) { /* it does not even fit alone: nothing of it is done, and its answer says so */
         decision.must_wait = false;
@@ -421,6 +442,7 @@ static bool decide_one(struct controller *controller, struct pending *pending, u
         }
     }
     base_list_remove(&controller->waiting, &pending->link);
+    controller->ids_waiting -= pending->request.kind == CONTROLLER_INIT_PRODUCER_ID ? 1 : 0;
     pending->response = response;
     bool has_records =
         round->records_count > before.records_count || (round->has_ids && round->ids_used > before.ids_used);
@@ -438,12 +460,24 @@ static bool decide_one(struct controller *controller, struct pending *pending, u
 
 static void decide_round(struct controller *controller)
 {
-    if (!begin_round(controller)) { return; } /* asked again at the next poll */
-    uint32_t number = 1;
-    for (struct base_link *link; (link = base_list_first(&controller->waiting)) != NULL; number++) {
-        if (!decide_one(controller, BASE_ITEM(link, struct pending, link), number)) { break; }
+    struct base_link *link = base_list_first(&controller->waiting);
+    size_t bytes_min = BASE_ITEM(link, struct pending, link)->block_bytes_min;
+    bool is_held_up = !begin_round(controller, bytes_min); /* asked again at the next poll */
+    if (is_held_up && controller->ids_waiting == 0) { return; }
+    if (is_held_up && !begin_round(controller, ROUND_BYTES_MIN)) { return; }
+    for (uint32_t number = 1; link != NULL; number++) {
+        struct pending *pending = BASE_ITEM(link, struct pending, link);
+        link = base_list_next(&controller->waiting, link);
+        if (is_held_up && pending->request.kind != CONTROLLER_INIT_PRODUCER_ID) { continue; }
+        if (decide_one(controller, pending, number)) { continue; }
+        if (pending->block_bytes_min <= controller->round.block_bytes || controller->ids_waiting == 0) { break; }
+        is_held_up = true;
     }
-    if (controller->round.records_count == 0) { end_round(controller); }
+    if (controller->round.records_count == 0) {
+        end_round(controller);
+    } else {
+        shrink_round(controller);
+    }
 }
 
 bool controller_poll(struct controller *controller, struct controller_out *item_out)

@@ -17,6 +17,7 @@
 #include "wire/kafka/init_producer_id.h"
 #include "wire/kafka/metadata.h"
 
+#define ROUND_BYTES ((size_t)2 << 20)
 #define VERSION     4 /* the first one that may ask for topics without making them */
 #define NAMES_MAX   2300
 #define NAME_BYTES  4
@@ -126,13 +127,9 @@ static void a_request_that_there_is_memory_enough_for_is_answered_at_once(void *
     shard_free(shard);
 }
 
-/* What clients leave is kept for control, and need not lie in one piece: those who begin to produce wait for nobody. */
-static void the_controller_decides_while_clients_have_all_their_memory(void **state)
+/* A producer of the other shard asks for an id, and gets one at once. */
+static void begin_to_produce(struct shard *shard)
 {
-    (void)state;
-    struct shard *shard = shard_make(0);
-    shard_start(shard);
-    while (base_pages_take(shard->broker->pages, BASE_REPLICATION, BASE_PAGE_BYTES) != NULL) {}
     static _Alignas(16) uint8_t memory[1024];
     struct base_arena arena;
     base_arena_init(&arena, memory, sizeof memory);
@@ -148,6 +145,30 @@ static void the_controller_decides_while_clients_have_all_their_memory(void **st
     const struct kafka_init_producer_id_response *answer = loan.answer;
     assert_non_null(answer);
     assert_int_equal(answer->error_code, KAFKA_ERROR_NONE);
+}
+
+/* What clients leave is kept for control, and need not lie in one piece: those who begin to produce wait for nobody. */
+static void the_controller_decides_while_clients_have_all_their_memory(void **state)
+{
+    (void)state;
+    struct shard *shard = shard_make(0);
+    shard_start(shard);
+    while (base_pages_take(shard->broker->pages, BASE_REPLICATION, BASE_PAGE_BYTES) != NULL) {}
+    begin_to_produce(shard);
+    shard_free(shard);
+}
+
+/* A round's batch finds memory beside the round, though that had all there was. */
+static void the_controller_decides_where_one_piece_is_left_that_it_takes_whole(void **state)
+{
+    (void)state;
+    struct shard *shard = shard_make(0);
+    shard_start(shard);
+    void *piece = base_pages_take(shard->broker->pages, BASE_CONTROL, ROUND_BYTES);
+    assert_non_null(piece);
+    while (base_pages_take(shard->broker->pages, BASE_CONTROL, BASE_PAGE_BYTES) != NULL) {}
+    base_pages_give(shard->broker->pages, piece);
+    begin_to_produce(shard);
     shard_free(shard);
 }
 
@@ -197,6 +218,7 @@ int main(void)
         cmocka_unit_test(a_request_that_there_is_memory_enough_for_is_answered_at_once),
         cmocka_unit_test(what_starts_in_little_memory_starts_in_more),
         cmocka_unit_test(the_controller_decides_while_clients_have_all_their_memory),
+        cmocka_unit_test(the_controller_decides_where_one_piece_is_left_that_it_takes_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

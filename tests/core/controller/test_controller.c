@@ -468,6 +468,55 @@ static void what_does_not_fit_the_block_that_there_is_waits_for_a_larger_one(voi
     assert_int_equal(metadata_partitions_count(desk->image), 1001);
 }
 
+/* Who begins to produce touches nothing, and does not wait behind what waits for a larger block. */
+static void producer_ids_do_not_wait_for_a_larger_block(void **state)
+{
+    (void)state;
+    given_node();
+    static void *taken[2100];
+    uint32_t count = 0;
+    while ((taken[count] = base_pages_take(desk->pages, BASE_CONTROL, 4096)) != NULL) { count += 1; }
+    for (uint32_t i = 0; i < 16; i++) { base_pages_give(desk->pages, taken[i]); }
+    struct kafka_create_topics_request *request = create_named("b");
+    request->topics[0].num_partitions = 1000;
+    uint64_t large = submit(CONTROLLER_CREATE_TOPICS, 7, request);
+    uint64_t behind = submit(CONTROLLER_CREATE_TOPICS, 7, create_named("c"));
+    struct kafka_init_producer_id_request init;
+    kafka_init_producer_id_request_init(&init);
+    init.transactional_id = kafka_text_null();
+    desk->answers_count = 0;
+    for (uint32_t i = 0; i < 3; i++) { /* the first takes a block of ids, the others what is left of it */
+        uint64_t ids = submit(CONTROLLER_INIT_PRODUCER_ID, 4, &init);
+        pull();
+        if (desk->has_proposal) { commit(); }
+        const struct kafka_init_producer_id_response *answer = answer_of(ids);
+        assert_int_equal(answer->error_code, 0);
+        assert_int_equal(answer->producer_id, i);
+        assert_int_equal(desk->answers_count, i + 1);
+    }
+    assert_int_equal(metadata_topics_count(desk->image), 0);
+    while (count > 16) { base_pages_give(desk->pages, taken[--count]); }
+    pull();
+    commit();
+    assert_int_equal(((const struct kafka_create_topics_response *)answer_of(large))->topics[0].error_code, 0);
+    assert_int_equal(((const struct kafka_create_topics_response *)answer_of(behind))->topics[0].error_code, 0);
+}
+
+/* The batch of a round needs memory, too. */
+static void a_round_keeps_no_more_than_its_records(void **state)
+{
+    (void)state;
+    given_node();
+    size_t before_bytes = base_pages_used_bytes(desk->pages);
+    (void)submit(CONTROLLER_CREATE_TOPICS, 7, create_named("a"));
+    pull();
+    assert_true(desk->has_proposal);
+    assert_int_equal(base_pages_used_bytes(desk->pages), before_bytes + 4096);
+    commit();
+    assert_non_null(topic("a"));
+    assert_int_equal(base_pages_used_bytes(desk->pages), before_bytes);
+}
+
 /* Every size of the answer's arena: no answer and no topic, or both. */
 static void an_answer_that_finds_no_memory_does_nothing(void **state)
 {
@@ -1598,6 +1647,8 @@ int main(void)
         cmocka_unit_test(a_request_past_requests_max_is_refused_at_the_door),
         cmocka_unit_test(without_pages_a_round_waits),
         cmocka_unit_test(what_does_not_fit_the_block_that_there_is_waits_for_a_larger_one),
+        cmocka_unit_test(producer_ids_do_not_wait_for_a_larger_block),
+        cmocka_unit_test(a_round_keeps_no_more_than_its_records),
         cmocka_unit_test(an_answer_that_finds_no_memory_does_nothing),
         cmocka_unit_test(rounds_that_do_not_fit_are_split),
         cmocka_unit_test(a_request_that_fits_no_proposal_is_refused_as_a_whole),
