@@ -67,10 +67,10 @@ bool apply_poll(struct broker *broker, struct port_out *out)
 {
     struct applying *applying = &broker->applying;
     if (!applying->is_on) { return false; }
-    if (back_configure_poll(broker)) { return true; }
     struct rec_record record;
     if (!records_next(applying, &record)) {
-        apply_end(broker, out);
+        /* Of all topics once, however many configs of brokers have changed. */
+        if (!back_configure_poll(broker)) { apply_end(broker, out); }
         return true;
     }
     struct record_change change;

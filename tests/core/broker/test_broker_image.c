@@ -18,6 +18,8 @@
 #define RECORD_MAX  200
 #define BATCH_BYTES ((size_t)64 << 10)
 #define PARTITIONS  16
+#define TOPICS      8 /* as many as the shard may have */
+#define CONFIGS     11
 #define ARENA_BYTES 16384
 
 static const char topic_name[] = "t";
@@ -127,9 +129,75 @@ static void who_asks_while_a_change_is_applied_is_told_all_of_it_or_nothing(void
     }
 }
 
+/* Topics without partitions. */
+static struct base_slice put_topics(uint8_t *at, uint32_t count)
+{
+    struct rec_build build;
+    assert_int_equal(rec_build_init(&build, at, BATCH_BYTES, rec_build_plain()), BASE_OK);
+    for (uint32_t i = 0; i < count; i++) {
+        char name[16];
+        struct base_text words;
+        base_text_init(&words, name, sizeof name);
+        base_text_add(&words, "t");
+        base_text_add_i64(&words, i);
+        struct kafka_topic_record topic;
+        kafka_topic_record_init(&topic);
+        topic.name = kafka_text_of_slice(base_text_slice(&words));
+        topic.topic_id = (struct base_uuid){{1, (uint8_t)(i >> 8), (uint8_t)i}};
+        add(&build, KAFKA_MESSAGE_TOPIC_RECORD, 0, &topic);
+    }
+    return rec_build_end(&build);
+}
+
+/* Configs of all brokers, all of them in one change. */
+static struct base_slice put_broker_configs(uint8_t *at)
+{
+    static const char *const names[CONFIGS] = {
+        "log.retention.ms",   "log.retention.bytes",         "log.segment.bytes",
+        "log.roll.ms",        "log.flush.interval.messages", "log.flush.interval.ms",
+        "log.roll.jitter.ms", "log.index.interval.bytes",    "log.index.size.max.bytes",
+        "message.max.bytes",  "min.insync.replicas"};
+    struct rec_build build;
+    assert_int_equal(rec_build_init(&build, at, BATCH_BYTES, rec_build_plain()), BASE_OK);
+    for (size_t i = 0; i < CONFIGS; i++) {
+        struct kafka_config_record config;
+        kafka_config_record_init(&config);
+        config.resource_type = METADATA_RESOURCE_BROKER;
+        config.name = kafka_text_words(names[i]);
+        config.value = kafka_text_words("2000000");
+        add(&build, KAFKA_MESSAGE_CONFIG_RECORD, 0, &config);
+    }
+    return rec_build_end(&build);
+}
+
+static uint64_t steps_to_take(struct shard *shard, struct base_slice batch)
+{
+    struct port_message message = {.kind = MSG_DELTA, .lent = unconst(batch.at), .lent_bytes = batch.size_bytes};
+    uint64_t before = shard->steps;
+    shard_tell(shard, &message);
+    assert_false(shard->broker->applying.is_on);
+    return shard->steps - before;
+}
+
+/* Nobody is answered while a change is applied: it goes through all topics once, not once for each config in it. */
+static void many_configs_of_brokers_go_through_the_topics_once(void **state)
+{
+    (void)state;
+    static uint8_t memory[BATCH_BYTES];
+    struct shard *shard = given_another_shard_that_serves();
+    shard->broker->config.step_max = 1;                     /* so that steps are topics and records */
+    (void)steps_to_take(shard, put_topics(memory, TOPICS)); /* they are there now */
+    uint64_t steps = steps_to_take(shard, put_broker_configs(memory));
+    assert_true(steps >= CONFIGS + TOPICS);
+    assert_true(steps < 2 * (CONFIGS + TOPICS));
+    assert_int_equal(shard_told(shard, MSG_DELTA_TAKEN), 2);
+    shard_free(shard);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(many_configs_of_brokers_go_through_the_topics_once),
         cmocka_unit_test(who_asks_while_a_change_is_applied_is_told_all_of_it_or_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
