@@ -56,6 +56,7 @@ struct stored_batch {
 struct back_log {
     struct base_part id;
     struct plog_ref ref; /* generation 0: none */
+    uint64_t segment_bytes;
     struct rec_rules rules;
     struct batch_form form;
     bool is_damage_told;

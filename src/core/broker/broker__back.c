@@ -79,6 +79,7 @@ static bool try_open(struct broker *broker, const struct metadata_topic *topic,
     }
     *log_at(broker, ref) = (struct back_log){.id = partition->id,
                                              .ref = ref,
+                                             .segment_bytes = config.segment_bytes,
                                              .rules = batch_rules(broker, topic),
                                              .form = batch_form(broker, topic)};
     struct plog_view view;
@@ -116,13 +117,23 @@ const struct plog_ref *back_log_ref(struct broker *broker, struct base_part id, 
 
 void back_topic_configure(struct broker *broker, const struct metadata_topic *topic)
 {
-    struct plog_log_config config = config_of(broker, topic);
+    struct plog_log_config config = {0};
+    struct rec_rules rules = {0};
+    struct batch_form form = {0};
+    bool is_known = false; /* most topics have no partition here when all of them are configured anew */
     for (uint32_t i = 0; i < topic->partitions_count; i++) {
         struct back_log *log = open_log_of(broker, (struct base_part){.topic = topic->id, .index = (int32_t)i});
         if (log == NULL) { continue; }
+        if (!is_known) {
+            config = config_of(broker, topic);
+            rules = batch_rules(broker, topic);
+            form = batch_form(broker, topic);
+            is_known = true;
+        }
         plog_configure(broker->plog, log->ref, &config);
-        log->rules = batch_rules(broker, topic);
-        log->form = batch_form(broker, topic);
+        log->segment_bytes = config.segment_bytes;
+        log->rules = rules;
+        log->form = form;
     }
 }
 
@@ -168,6 +179,7 @@ static bool tells_start(int16_t error, enum rec_verdict verdict)
     case KAFKA_ERROR_CORRUPT_MESSAGE:
     case KAFKA_ERROR_NOT_LEADER_OR_FOLLOWER:
     case KAFKA_ERROR_MESSAGE_TOO_LARGE:
+    case KAFKA_ERROR_RECORD_LIST_TOO_LARGE:
     case KAFKA_ERROR_KAFKA_STORAGE_ERROR: return false;
     default: break;
     }
@@ -254,6 +266,12 @@ static void on_append(struct broker *broker, const struct port_message *message,
     }
     if (verdict != REC_OK) {
         refuse_append(broker, asker, rec_error_code(verdict), verdict, facts.bad_record_index, log->ref, out);
+        return;
+    }
+    if (stored.bytes.size_bytes >
+        log->segment_bytes) { /* whatever a batch may have: no segment is larger than it may be */
+        give_block(broker, stored.block);
+        refuse_append(broker, asker, KAFKA_ERROR_RECORD_LIST_TOO_LARGE, REC_OK, -1, log->ref, out);
         return;
     }
     if (log->rules.stamp == REC_CREATE_TIME && facts.max_timestamp_offset_delta >= 0) {

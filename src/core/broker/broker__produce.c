@@ -144,7 +144,7 @@ static void answer_all(struct broker *broker, struct request *request, int16_t e
     produce_answered(broker, request, out);
 }
 
-/* A batch of a transaction, in a request that names none. */
+/* A batch of a transaction. Who names one and sends none of its batches is not asked about it, as in Kafka. */
 static bool has_transactional(const struct kafka_produce_request *produce)
 {
     for (int32_t t = 0; t < produce->topic_data_count; t++) {
@@ -174,12 +174,11 @@ void produce_begin(struct broker *broker, struct request *request, struct port_o
         answer_all(broker, request, KAFKA_ERROR_INVALID_REQUIRED_ACKS, true, out);
         return;
     }
-    if (kafka_text_is_null(produce->transactional_id) && has_transactional(produce)) {
-        answer_all(broker, request, KAFKA_ERROR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED, false, out);
-        return;
-    }
-    if (!kafka_text_is_null(produce->transactional_id)) {
-        answer_all(broker, request, KAFKA_ERROR_INVALID_TXN_STATE, false, out);
+    if (has_transactional(produce)) { /* no transactions yet */
+        bool is_named = !kafka_text_is_null(produce->transactional_id);
+        answer_all(broker, request,
+                   is_named ? KAFKA_ERROR_INVALID_TXN_STATE : KAFKA_ERROR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED, false,
+                   out);
         return;
     }
     if (produce->acks == 1) {
