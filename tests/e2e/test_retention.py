@@ -4,11 +4,13 @@
 
 import glob
 import os
+import struct
 import sys
 import time
 
 import wire
 from harness import Broker, check, equal, main, until
+import messages  # of tests/peer, which the harness finds
 from wire import Conn, batch
 
 NONE, OUT_OF_RANGE = 0, 1
@@ -82,6 +84,34 @@ def test_records_older_than_retention_ms_go_the_last_segment_too():
             produce(conn, "kept", 3, size=100, timestamp=now - 86400000)
             time.sleep(0.5)  # some rounds of looking
             equal(start_of(conn, "kept"), 0, "a topic with Kafka's seven days")
+
+
+def ask(conn, api, version, **body):
+    conn.socket.sendall(messages.request(api, version, 1, "retention", body))
+    size, = struct.unpack(">i", conn.receive_exactly(4))
+    return messages.response(api, version, conn.receive_exactly(size))[1]
+
+
+def test_what_all_brokers_keep_stays_over_restarts():
+    """The metadata, written anew, tell of topics before they tell what all brokers have in common: nothing goes until all is read."""
+    settings = {**SETTINGS, "metadata.log.max.record.bytes.between.snapshots": 1}
+    with Broker(name="common", settings=settings) as broker:
+        with Conn(broker.host, broker.port) as conn:
+            keep = {"ResourceType": 4, "ResourceName": "", "Configs": [{"Name": "log.retention.ms", "ConfigOperation": 0, "Value": "-1"}]}
+            equal(ask(conn, "IncrementalAlterConfigs", 0, Resources=[keep])["Responses"][0]["ErrorCode"], NONE, "altering what all brokers keep")
+            equal(conn.create_topic("kept")[0], NONE, "create kept")
+            produce(conn, "kept", 1, size=100, timestamp=int(time.time() * 1000) - 30 * 86400000)
+            for i in range(3):  # so many that they are not read in one step
+                others = [{"Name": f"other-{i}-{k}", "NumPartitions": 1, "ReplicationFactor": 1,
+                           "Configs": [{"Name": "segment.ms", "Value": "600000000"}]} for k in range(1000)]
+                told = ask(conn, "CreateTopics", 2, Topics=others, timeoutMs=30000)["Topics"]
+                equal({topic["ErrorCode"] for topic in told}, {NONE}, "creating others")
+        for stop in (broker.stop, broker.kill, broker.stop):
+            stop()
+            broker.start()
+            time.sleep(0.5)  # some rounds of looking
+            with Conn(broker.host, broker.port) as conn:
+                equal(start_of(conn, "kept"), 0, "the earliest offset after a restart")
 
 
 def test_a_reader_of_a_segment_that_goes_reads_on():

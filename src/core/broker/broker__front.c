@@ -575,6 +575,7 @@ static void on_controlled(struct broker *broker, const struct port_message *mess
 
 static void on_serve(struct broker *broker, const struct port_message *message, struct port_out *out)
 {
+    plog_hold_retention(broker->plog, false); /* the metadata are whole: each log has its own configs */
     if (message->words[12] == 0) { back_reconcile(broker); }
     coordinator_begin(broker);
     broker->listeners_bound = 0;

@@ -684,6 +684,7 @@ struct plog {
     bool is_recovered;         /* each log ends where its last entry says: a stop before that cuts nothing */
     bool is_checkpoint_wanted; /* it is among the outs */
     bool is_sweeping;
+    bool is_retention_held;
     uint32_t sweep_log;
     uint64_t sweep_at_ns;
     uint64_t flush_at_ns; /* the earliest flush.ms, or a little later; UINT64_MAX */

@@ -449,6 +449,8 @@ void plog_start(struct plog *plog, const struct port_event *event)
     plog->sweep_at_ns = base_deadline_ns(event->now_ns, plog->config.retention_check_ms * NS_PER_MS);
 }
 
+void plog_hold_retention(struct plog *plog, bool is_held) { plog->is_retention_held = is_held; }
+
 /* Wall time that ran ahead of monotonic time by more than an hour deletes nothing. */
 bool plog__wall_is_sane(const struct plog *plog)
 {
@@ -493,7 +495,8 @@ static void sweep_step(struct plog *plog)
 uint64_t plog_next_alarm_ns(const struct plog *plog)
 {
     if (plog->life != PLOG__SERVING) { return plog->handles_at_ns; }
-    uint64_t at_ns = base_min_u64(plog->sweep_at_ns, plog->flush_at_ns);
+    uint64_t sweep_at_ns = plog->is_retention_held ? UINT64_MAX : plog->sweep_at_ns;
+    uint64_t at_ns = base_min_u64(sweep_at_ns, plog->flush_at_ns);
     return base_min_u64(base_min_u64(at_ns, plog->reap_at_ns), plog->handles_at_ns);
 }
 
@@ -503,8 +506,9 @@ void plog_alarm(struct plog *plog, const struct port_event *event, struct port_o
     plog__begin(plog, out);
     if (plog->handles_at_ns <= plog->now_ns) { plog__file_retry(plog); }
     if (plog->life == PLOG__SERVING) {
-        if (plog->sweep_at_ns <= plog->now_ns || plog->flush_at_ns <= plog->now_ns) {
-            if (plog->sweep_at_ns <= plog->now_ns) {
+        bool is_sweep_due = !plog->is_retention_held && plog->sweep_at_ns <= plog->now_ns;
+        if (is_sweep_due || plog->flush_at_ns <= plog->now_ns) {
+            if (is_sweep_due) {
                 plog->sweep_at_ns = base_deadline_ns(plog->now_ns, plog->config.retention_check_ms * NS_PER_MS);
             }
             plog->flush_at_ns = UINT64_MAX;

@@ -466,7 +466,7 @@ static uint64_t bytes_on_their_way(const struct plog__log *log)
 void plog__retain(struct plog *plog, struct plog__log *log)
 {
     if (log->config.is_metadata || log->is_deleting || log->is_start_moving || plog->is_failed) { return; }
-    if (log->is_cutting) { return; }
+    if (log->is_cutting || plog->is_retention_held) { return; }
     if (!plog__wall_is_sane(plog)) { return; }
     int64_t start = log->offset_start;
     uint64_t moving_bytes = bytes_on_their_way(log);
