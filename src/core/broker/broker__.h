@@ -271,6 +271,8 @@ struct applying {
     struct base_slice rest;
     struct rec_walk walk;
     int64_t offset_end;
+    struct base_uuid
+        configured; /* the topic whose configs changed last: its logs get them when another's do, or at the end */
 };
 
 enum change_kind { CHANGE_OTHER = 0, CHANGE_PARTITION, CHANGE_CONFIG, CHANGE_BROKER_CONFIG, CHANGE_TOPIC_REMOVED };

@@ -23,6 +23,14 @@ static void before_apply(struct broker *broker, const struct record_change *chan
     }
 }
 
+/* The logs of the topic whose configs have changed get them: once, however many have. */
+static void configure_changed(struct broker *broker)
+{
+    const struct metadata_topic *topic = metadata_topic_by_id(broker->image, broker->applying.configured);
+    if (topic != NULL) { back_topic_configure(broker, topic); }
+    broker->applying.configured = (struct base_uuid){{0}};
+}
+
 static void after_apply(struct broker *broker, const struct record_change *change, struct port_out *out)
 {
     const struct metadata_topic *topic = NULL;
@@ -36,7 +44,9 @@ static void after_apply(struct broker *broker, const struct record_change *chang
     }
     case CHANGE_CONFIG:
         topic = metadata_topic_by_name(broker->image, change->name);
-        if (topic != NULL) { back_topic_configure(broker, topic); }
+        if (topic == NULL || base_uuid_equal(broker->applying.configured, topic->id)) { return; }
+        configure_changed(broker);
+        broker->applying.configured = topic->id;
         return;
     case CHANGE_BROKER_CONFIG: back_configure_all(broker); return;
     case CHANGE_TOPIC_REMOVED: group_topics_changed(broker->groups); return;
@@ -69,6 +79,7 @@ bool apply_poll(struct broker *broker, struct port_out *out)
     if (!applying->is_on) { return false; }
     struct rec_record record;
     if (!records_next(applying, &record)) {
+        configure_changed(broker);
         /* Of all topics once, however many configs of brokers have changed. */
         if (!back_configure_poll(broker)) { apply_end(broker, out); }
         return true;

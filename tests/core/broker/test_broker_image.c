@@ -194,10 +194,66 @@ static void many_configs_of_brokers_go_through_the_topics_once(void **state)
     shard_free(shard);
 }
 
+/* One config of the topic, another value each time. */
+static struct base_slice put_topic_configs(uint8_t *at)
+{
+    struct rec_build build;
+    assert_int_equal(rec_build_init(&build, at, BATCH_BYTES, rec_build_plain()), BASE_OK);
+    for (int64_t i = 1; i <= CONFIGS; i++) {
+        char number[16];
+        struct base_text words;
+        base_text_init(&words, number, sizeof number);
+        base_text_add_i64(&words, i);
+        struct kafka_config_record config;
+        kafka_config_record_init(&config);
+        config.resource_type = METADATA_RESOURCE_TOPIC;
+        config.resource_name = kafka_text_words(topic_name);
+        config.name = kafka_text_words("max.message.bytes");
+        config.value = kafka_text_of_slice(base_text_slice(&words));
+        add(&build, KAFKA_MESSAGE_CONFIG_RECORD, 0, &config);
+    }
+    return rec_build_end(&build);
+}
+
+/* What a batch may have in the logs of the topic that are here. */
+static size_t batch_bytes_max(const struct shard *shard)
+{
+    const struct broker *broker = shard->broker;
+    uint32_t i = 0;
+    while (broker->logs[i].ref.generation == 0 || !base_uuid_equal(broker->logs[i].id.topic, topic_id)) {
+        i += 1;
+        assert_true(i < broker->logs_max);
+    }
+    return broker->logs[i].rules.batch_max_bytes;
+}
+
+/* A request may name one key thousands of times for a topic of thousands of partitions. */
+static void many_configs_of_a_topic_go_through_its_partitions_once(void **state)
+{
+    (void)state;
+    static uint8_t memory[BATCH_BYTES];
+    struct shard *shard = given_another_shard_that_serves();
+    (void)steps_to_take(shard, put_records(memory, 0)); /* it is there now */
+    size_t last = batch_bytes_max(shard);
+    uint32_t changes = 0;
+    shard->broker->config.step_max = 1;
+    struct base_slice batch = put_topic_configs(memory);
+    struct port_message message = {.kind = MSG_DELTA, .lent = unconst(batch.at), .lent_bytes = batch.size_bytes};
+    shard_tell_only(shard, &message);
+    while (shard_run_one(shard)) {
+        changes += batch_bytes_max(shard) != last ? 1 : 0;
+        last = batch_bytes_max(shard);
+    }
+    assert_int_equal(changes, 1);
+    assert_int_equal(last, CONFIGS);
+    shard_free(shard);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(many_configs_of_brokers_go_through_the_topics_once),
+        cmocka_unit_test(many_configs_of_a_topic_go_through_its_partitions_once),
         cmocka_unit_test(who_asks_while_a_change_is_applied_is_told_all_of_it_or_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
