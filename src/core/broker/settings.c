@@ -450,6 +450,8 @@ enum base_rc settings_read(struct settings_list *list, struct base_arena *arena,
         base_text_add(why, "too large");
         return BASE_FULL;
     }
+    bool has_mark = text.size_bytes >= 3 && memcmp(text.at, "\xEF\xBB\xBF", 3) == 0;
+    if (has_mark) { skip_bytes(&reader, 3); } /* that it is UTF-8: editors put it there, and nobody sees it */
     while (reader.rest.size_bytes > 0) {
         skip_blanks(&reader);
         uint8_t c = reader.rest.size_bytes > 0 ? reader.rest.at[0] : '\n';
@@ -583,7 +585,8 @@ static enum base_rc add_listener(const struct settings_list *list, struct settin
     return BASE_OK;
 }
 
-static enum base_rc advertise(struct settings *settings, struct base_slice words, struct base_text *why)
+static enum base_rc advertise(const struct settings_list *list, struct settings *settings, struct base_slice words,
+                              struct base_text *why)
 {
     struct base_slice name;
     struct base_slice host;
@@ -601,6 +604,7 @@ static enum base_rc advertise(struct settings *settings, struct base_slice words
         listener->port_advertised = port;
         return BASE_OK;
     }
+    if (is_listed(value_of(list, "controller.listener.names"), name)) { return BASE_OK; } /* left out above, too */
     return complain(why, name, "in advertised.listeners is not in listeners");
 }
 
@@ -618,7 +622,7 @@ static enum base_rc apply_listeners(const struct settings_list *list, struct set
     }
     rest = value_of(list, "advertised.listeners");
     while (take_word(&rest, ',', &word)) {
-        if (word.size_bytes > 0 && advertise(settings, word, why) != BASE_OK) { return BASE_BAD; }
+        if (word.size_bytes > 0 && advertise(list, settings, word, why) != BASE_OK) { return BASE_BAD; }
     }
     return BASE_OK;
 }

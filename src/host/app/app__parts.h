@@ -91,7 +91,9 @@ int app_data_dir_lock(const char *path, bool is_read_only_good, int *fd_out);
 
 /* ---- memory and limits (limits.c) ---- */
 
-uint64_t app_memory_bytes(void);      /* of the machine, or of the cgroup where that is less */
+uint64_t app_memory_bytes(void); /* of the machine, or of the cgroup where that is less */
+/* What the groups in a file like /proc/self/cgroup are allowed, below a folder like /sys/fs/cgroup (cgroup.c). UINT64_MAX: nothing is said. */
+uint64_t app_cgroup_bytes(const char *self, const char *root);
 uint32_t app_cores(void);             /* that this process may run on */
 uint64_t app_raise_descriptors(void); /* to the hard limit; how many there may be */
 MUST_USE
@@ -106,7 +108,15 @@ bool app_resolve(const char *host, struct port_address *address_out);
 /* A whole file; NULL: why is in errno. To be freed. */
 char *app_read_file(const char *path, size_t *size_bytes_out);
 
-/* SIGTERM and SIGINT stop this host; a second one ends the process. NULL: no host any more. */
+/* ---- signals (signals.c) ---- */
+
+enum app_wish { APP_WISH_NONE, APP_WISH_STOP, APP_WISH_STOP_AT_ONCE };
+/* What a SIGTERM, SIGINT or SIGHUP that has come asks for; in a handler. */
+enum app_wish app_wish(int number);
+enum app_wish app_wish_of(int number, int64_t now_ms);
+/* They have this handler from now on, SIGHUP only where it is not ignored; it is interrupted by none of them. */
+void app_on_signals(void (*handler)(int number));
+/* They stop this host; a second one ends the process. NULL: no host any more. */
 struct host;
 void app_stop_on_signals(struct host *host);
 

@@ -6,7 +6,7 @@
 
 #include "wire/kafka/kafka.h"
 
-#include <signal.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -170,24 +170,20 @@ static void step(void *machine, const struct port_event *event, struct port_out 
 }
 
 static struct host *volatile signal_host;
-static volatile sig_atomic_t signal_count;
 
 static void on_signal(int number)
 {
-    (void)number;
-    signal_count += 1;
-    if (signal_count > 1) { _exit(APP_FAILED); }
-    if (signal_host != NULL) { host_stop(signal_host); }
+    int error = errno; /* of what it came between */
+    enum app_wish wish = app_wish(number);
+    if (wish == APP_WISH_STOP_AT_ONCE) { _exit(APP_FAILED); }
+    if (wish == APP_WISH_STOP && signal_host != NULL) { host_stop(signal_host); }
+    errno = error;
 }
 
 void app_stop_on_signals(struct host *host)
 {
     signal_host = host;
-    if (host == NULL) { return; }
-    struct sigaction action = {.sa_handler = on_signal};
-    sigemptyset(&action.sa_mask);
-    (void)sigaction(SIGTERM, &action, NULL); /* can't fail with these numbers */
-    (void)sigaction(SIGINT, &action, NULL);
+    if (host != NULL) { app_on_signals(on_signal); }
 }
 
 bool app_acks(const char *command, const char *words, struct client_config *config)

@@ -65,8 +65,12 @@ static bool make_dirs(const char *path)
         if (mkdir(part, 0755) == 0) {
             if (!sync_parent(part)) { return false; }
         } else if (errno != EEXIST) {
+            int error = errno;
             struct stat info;
-            if (stat(part, &info) != 0) { return false; } /* a read-only file system says so before it looks */
+            if (stat(part, &info) != 0) { /* a read-only file system says so before it looks */
+                errno = error;
+                return false;
+            }
         }
     }
     struct stat info;

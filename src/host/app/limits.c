@@ -64,19 +64,7 @@ uint64_t app_memory_bytes(void)
     long pages = sysconf(_SC_PHYS_PAGES);
     long page_bytes = sysconf(_SC_PAGESIZE);
     uint64_t bytes = pages > 0 && page_bytes > 0 ? (uint64_t)pages * (uint64_t)page_bytes : (uint64_t)1 << 30;
-    static const char *const files[] = {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
-    for (size_t i = 0; i < BASE_ARRAY_COUNT(files); i++) {
-        size_t size_bytes = 0;
-        char *words = app_read_file(files[i], &size_bytes);
-        if (words == NULL) { continue; }
-        int64_t limit = 0;
-        while (size_bytes > 0 && words[size_bytes - 1] == '\n') { size_bytes -= 1; }
-        if (base_text_parse_i64(base_slice_of(words, size_bytes), &limit) == BASE_OK && limit > 0) {
-            bytes = base_min_u64(bytes, (uint64_t)limit);
-        }
-        free(words);
-    }
-    return bytes;
+    return base_min_u64(bytes, app_cgroup_bytes("/proc/self/cgroup", "/sys/fs/cgroup"));
 }
 
 uint32_t app_cores(void)

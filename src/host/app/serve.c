@@ -35,7 +35,7 @@ static const char usage[] =
     "  --data-dir DIR     the same as --set log.dirs=DIR\n"
     "\n"
     "Prints one line that begins with 'ready' once it accepts connections; its log goes to standard error.\n"
-    "SIGTERM and SIGINT stop it cleanly; a second one stops it at once, with exit code 1.\n";
+    "SIGTERM, SIGINT and SIGHUP stop it cleanly; a second one stops it at once, with exit code 1.\n";
 
 struct serve {
     struct settings settings;
@@ -52,7 +52,7 @@ struct serve {
 
 /* A signal handler reaches nothing else. */
 static struct host *volatile signal_host;
-static volatile sig_atomic_t signal_count;
+static volatile sig_atomic_t is_stop_wished;
 static unsigned signal_patience_s; /* set before the handler is */
 
 /* The broker bounds its own stop. Should that fail, the process ends all the same, and says so. */
@@ -67,29 +67,30 @@ static void on_alarm(int number)
 
 static void on_signal(int number)
 {
-    (void)number;
-    signal_count += 1;
-    if (signal_count > 1) {
+    int error = errno; /* of what it came between */
+    enum app_wish wish = app_wish(number);
+    if (wish == APP_WISH_STOP_AT_ONCE) {
         static const char words[] = "error: stopped at once by a second signal: what was in flight is not answered\n";
         ssize_t written = write(STDERR_FILENO, words, sizeof words - 1);
         (void)written; /* nowhere left to report to */
         _exit(APP_FAILED);
     }
-    (void)alarm(signal_patience_s); /* there was none before */
-    if (signal_host != NULL) { host_stop(signal_host); }
+    if (wish == APP_WISH_STOP) {
+        is_stop_wished = 1;
+        (void)alarm(signal_patience_s); /* there was none before */
+        if (signal_host != NULL) { host_stop(signal_host); }
+    }
+    errno = error;
 }
 
 static void watch_signals(struct host *host, uint64_t shutdown_ms)
 {
     signal_host = host;
     signal_patience_s = (unsigned)base_min_u64(shutdown_ms / 1000, 86400) + PATIENCE_S;
-    struct sigaction action = {.sa_handler = on_signal};
     struct sigaction late = {.sa_handler = on_alarm};
-    sigemptyset(&action.sa_mask);
     sigemptyset(&late.sa_mask);
-    (void)sigaction(SIGALRM, &late, NULL);   /* can't fail with these numbers */
-    (void)sigaction(SIGTERM, &action, NULL); /* can't fail with these numbers */
-    (void)sigaction(SIGINT, &action, NULL);
+    (void)sigaction(SIGALRM, &late, NULL); /* can't fail with this number */
+    app_on_signals(on_signal);
 }
 
 /* ---- configuration ---- */
@@ -229,6 +230,11 @@ static int share_out(struct serve *serve)
         app_log_own(&serve->log, PORT_WARN, "weir.files.max is %u, but %llu descriptors allow %llu",
                     (unsigned)settings->files_max, (unsigned long long)fds, (unsigned long long)files);
     }
+    if (connections < serve->shards) {
+        return app_usage("serve",
+                         "max.connections is %u, but each of %u shards needs one: raise it, or lower weir.shards",
+                         (unsigned)connections, (unsigned)serve->shards);
+    }
     config->shards = serve->shards;
     config->files_max = (uint32_t)base_max_u64(files / serve->shards, 8);
     config->connections_max = (uint32_t)((connections + serve->shards - 1) / serve->shards);
@@ -270,7 +276,12 @@ static int make_brokers(struct serve *serve)
         config.connections_max = (uint32_t)(serve->connections_max / serve->shards) + (has_one_more ? 1 : 0);
         config.queued_bytes_max = queued_bytes_of_shard(serve);
         app_random(&config.seed, sizeof config.seed);
-        bool is_made = region_bytes >= BROKER_REGION_BYTES_MIN && app_region(region_bytes, &region);
+        bool is_made = region_bytes >= BROKER_REGION_BYTES_MIN;
+        if (is_made && !app_region(region_bytes, &region)) {
+            return app_error(
+                NULL, "the system gives no %llu bytes of addresses to each of %u shards: lower weir.memory.max.bytes",
+                (unsigned long long)region_bytes, (unsigned)serve->shards);
+        }
         while (is_made && broker_create(region, &config, &serve->observe.shards[shard].broker) != BASE_OK) {
             is_made = shard == 0 && take_less(&config) && app_region_clear(region);
         }
@@ -383,7 +394,7 @@ static int run(struct serve *serve)
         broker_view(serve->observe.shards[shard].broker, &view);
         is_failed = is_failed || view.is_disk_failed;
     }
-    if (signal_count == 0) { return app_error(NULL, "the broker stopped by itself; its log says why"); }
+    if (is_stop_wished == 0) { return app_error(NULL, "the broker stopped by itself; its log says why"); }
     if (is_failed) { return app_error(NULL, "a log directory had failed; its log says why"); }
     app_log_own(&serve->log, PORT_INFO, "stopped");
     return APP_DONE;
@@ -410,6 +421,8 @@ int app_serve(struct app_args *args)
     copy_words(cluster_id, sizeof cluster_id, settings->cluster_id);
     if (settings->log_dir.size_bytes >= sizeof path) { return app_usage("serve", "log.dirs: the path is too long"); }
     copy_words(path, sizeof path, settings->log_dir);
+    code = share_out(serve); /* while nothing is touched */
+    if (code != APP_DONE) { return code; }
     code = app_data_dir_open(path, settings->broker.node_id, settings->broker.coordinator_groups, cluster_id,
                              &serve->data_dir);
     if (code != APP_DONE) { return code; }
@@ -418,8 +431,7 @@ int app_serve(struct app_args *args)
         app_log_own(&serve->log, PORT_INFO, "new cluster in '%s': weir.cluster.id=%s", path,
                     serve->data_dir.cluster_id);
     }
-    code = share_out(serve);
-    if (code == APP_DONE) { code = make_brokers(serve); }
+    code = make_brokers(serve);
     if (code == APP_DONE) { code = run(serve); }
     return code;
 }

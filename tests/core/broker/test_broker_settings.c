@@ -115,6 +115,8 @@ static void properties_are_read_as_java_reads_them(void **state)
     expect_slice(settings.log_dir, "/a/b");
     expect_slice(settings.cluster_id, "Ab\tc\\d");
     assert_int_equal(settings.http_listener.size_bytes, 0);
+    expect_good("\xEF\xBB\xBF# as editors of Windows write it\r\nnum.partitions=3\r\n");
+    assert_int_equal(settings.broker.partitions_default, 3);
     expect_bad("node.id=\\u00zz", "malformed");
     expect_bad("\nnode.id=1\nnode.id=2", "line 3: 'node.id' is given twice, before in line 2");
 }
@@ -217,6 +219,7 @@ static void listeners_are_read_and_advertised(void **state)
     /* Kafka's own combined configuration works: its controller listener is left out. */
     expect_good("process.roles=broker,controller\nnode.id=1\nlisteners=PLAINTEXT://:9092,CONTROLLER://:9093\n"
                 "controller.listener.names=CONTROLLER\ninter.broker.listener.name=PLAINTEXT\n"
+                "advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093\n"
                 "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL\n");
     assert_int_equal(settings.listener_count, 1);
     expect_bad("listeners=SSL://:9093", "SSL or SASL");

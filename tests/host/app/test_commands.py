@@ -73,6 +73,7 @@ class Usage(unittest.TestCase):
                           ["group", "reset", "g", "--topic", "t", "--to-offset", "-1"],
                           ["serve", "--bogus"], ["serve", "--config", "/no/such/file"], ["serve", "--set", "x"],
                           ["serve", "--set", "num.partition=1"], ["serve", "--set", "log.dirs=/a,/b"],
+                          ["serve", "--set", "max.connections=1", "--set", "weir.shards=2"],
                           ["serve", "--set", "listeners=SSL://:1"], ["serve", "--set", "a=1", "--set", "a=2"]):
             done = weir(*arguments)
             self.assertEqual(done.returncode, 2, (arguments, done))
@@ -176,6 +177,20 @@ class Serve(unittest.TestCase):
         self.assertIn(b"was made with weir.coordinator.groups=4", done.stderr)
         with Broker(self.data, "--set", "weir.coordinator.groups=4") as broker:
             self.assertEqual(broker.stop()[0], 0)
+
+    def test_a_terminal_that_goes_stops_it_unless_that_is_ignored(self):
+        with Broker(self.data) as broker:
+            self.assertEqual(broker.stop(signal.SIGHUP)[0], 0)
+        before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup leaves it to its child
+        try:
+            with Broker(self.data) as broker:
+                broker.process.send_signal(signal.SIGHUP)
+                self.assertEqual(broker.run("topic", "list").returncode, 0)
+                code, _, err = broker.stop()
+                self.assertEqual(code, 0)
+                self.assertIn("the last stop was clean", err)
+        finally:
+            signal.signal(signal.SIGHUP, before)
 
     def test_a_second_process_names_the_first(self):
         with Broker(self.data) as broker:
