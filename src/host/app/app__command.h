@@ -68,6 +68,8 @@ bool app_compression(const char *command, const char *words, struct client_confi
 
 void app_json_text(FILE *file, struct base_slice words); /* quoted; bytes that are no UTF-8 must not come here */
 bool app_is_utf8(struct base_slice words);
+/* What a stranger chose, for people and line by line: control characters as \xHH. The same words where there are none, else kept. */
+const char *app_shown(const char *words);
 /* "name":"text", or "name_base64":"...", or "name":null */
 void app_json_value(FILE *file, const char *name, struct rec_value value);
 

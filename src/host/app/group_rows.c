@@ -191,7 +191,7 @@ void group_print_list(struct group_command *own)
     for (uint32_t i = 0; i < own->listed_count; i++) {
         const struct group_listed *listed = &own->listed[i];
         if (!own->command.is_json) {
-            printf("%s\n", listed->name);
+            printf("%s\n", app_shown(listed->name));
             continue;
         }
         printf("{");
@@ -237,8 +237,9 @@ static void print_member(const struct group_member *member, bool is_json)
         print_field("instance", member->instance);
         printf(",\"partitions\":%u}", (unsigned)member->assigned);
     } else {
-        printf("  member=%s client=%s host=%s instance=%s partitions=%u\n", member->id, member->client, member->host,
-               member->instance == NULL ? "-" : member->instance, (unsigned)member->assigned);
+        printf("  member=%s client=%s host=%s instance=%s partitions=%u\n", app_shown(member->id),
+               app_shown(member->client), app_shown(member->host),
+               member->instance == NULL ? "-" : app_shown(member->instance), (unsigned)member->assigned);
     }
 }
 
@@ -268,7 +269,8 @@ static void print_row(const struct group_row *row, bool is_json)
         print_field("error", error);
         printf("}");
     } else {
-        printf(" client=%s host=%s", member == NULL ? "-" : member->client, member == NULL ? "-" : member->host);
+        printf(" client=%s host=%s", member == NULL ? "-" : app_shown(member->client),
+               member == NULL ? "-" : app_shown(member->host));
         if (error != NULL) { printf(" error=%s", error); }
         printf("\n");
     }
@@ -287,9 +289,10 @@ void group_print(const struct group_command *own, bool is_json)
         print_field("protocol", own->protocol);
         printf(",\"coordinator\":%d,\"members\":[", (int)own->coordinator);
     } else {
-        printf("group=%s state=%s type=%s protocol=%s coordinator=%d members=%u\n", own->names[0], own->state,
-               own->type[0] == '\0' ? "-" : own->type, own->protocol[0] == '\0' ? "-" : own->protocol,
-               (int)own->coordinator, (unsigned)own->member_count);
+        printf("group=%s state=%s type=%s protocol=%s coordinator=%d members=%u\n", app_shown(own->names[0]),
+               own->state, own->type[0] == '\0' ? "-" : app_shown(own->type),
+               own->protocol[0] == '\0' ? "-" : app_shown(own->protocol), (int)own->coordinator,
+               (unsigned)own->member_count);
     }
     for (uint32_t i = 0; i < own->member_count; i++) {
         if (is_json && i > 0) { printf(","); }

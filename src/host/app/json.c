@@ -4,6 +4,8 @@
  */
 #include "app__command.h"
 
+#include <string.h>
+
 void app_json_text(FILE *file, struct base_slice words)
 {
     (void)fputc('"', file); /* errors of the stream are looked at once, at the end */
@@ -51,6 +53,40 @@ bool app_is_utf8(struct base_slice words)
         words.size_bytes -= count;
     }
     return true;
+}
+
+/* How many bytes of a control character are here: C0, DEL, or C1 as UTF-8 has it. */
+static size_t control_bytes(const char *at)
+{
+    uint8_t first = (uint8_t)at[0];
+    uint8_t next = first == 0 ? 0 : (uint8_t)at[1];
+    if (first < 0x20 || first == 0x7F) { return 1; }
+    return first == 0xC2 && next >= 0x80 && next < 0xA0 ? 2 : 0;
+}
+
+const char *app_shown(const char *words)
+{
+    static const char digits[] = "0123456789abcdef";
+    size_t length = strlen(words);
+    bool is_plain = true;
+    for (size_t i = 0; i < length; i++) { is_plain = is_plain && control_bytes(words + i) == 0; }
+    if (is_plain) { return words; }
+    char *shown = app_keep(4 * length + 1);
+    if (shown == NULL) { return "?"; }
+    char *to = shown;
+    size_t hidden_end = 0;
+    for (size_t i = 0; i < length; i++) {
+        if (i >= hidden_end) { hidden_end = i + control_bytes(words + i); }
+        if (i >= hidden_end) {
+            *to++ = words[i];
+            continue;
+        }
+        *to++ = '\\';
+        *to++ = 'x';
+        *to++ = digits[(uint8_t)words[i] >> 4];
+        *to++ = digits[(uint8_t)words[i] & 15];
+    }
+    return shown;
 }
 
 static void put_base64(FILE *file, struct base_slice bytes)

@@ -450,6 +450,15 @@ class Commands(unittest.TestCase):
             first.send_signal(signal.SIGTERM)
             self.assertEqual(first.wait(20), 0)
 
+    def test_a_name_that_a_stranger_chose_is_one_line_and_moves_no_cursor(self):
+        self.good("produce", "odd", stdin=b"a\n")
+        name = "a\nb\x1b[2J\u009b1m\u00e9"
+        self.good("consume", "odd", "--group", name, "--exit")
+        shown = "a\\x0ab\\x1b[2J\\xc2\\x9b1m\u00e9".encode()
+        self.assertIn(shown, self.good("group", "list").splitlines())
+        self.assertTrue(self.good("group", "describe", name).startswith(b"group=" + shown + b" state="))
+        self.assertIn(name, [json.loads(line)["group"] for line in self.good("group", "list", "--json").splitlines()])
+
     def reset(self, *arguments):
         rows = [json.loads(line) for line in self.good("group", "reset", "g", *arguments, "--json").splitlines()]
         return [(row["topic"], row["partition"], row["committed"], row["target"]) for row in rows]
