@@ -217,7 +217,9 @@ static int make_client(struct app_command *command)
 {
     struct base_region region;
     if (!read_bootstrap(command)) {
-        return app_usage(command->name, "--bootstrap is '%s': should be HOST:PORT", command->bootstrap);
+        return app_usage(command->name,
+                         "--bootstrap is '%s': should be HOST:PORT, or up to %d of them with commas between",
+                         command->bootstrap, CLIENT_BOOTSTRAP_MAX);
     }
     if (!app_region(REGION_BYTES, &region) || client_create(region, &command->config, &command->client) != BASE_OK) {
         return app_error(NULL, "no memory");

@@ -88,11 +88,15 @@ static void wait_for_room(struct produce *own)
     }
 }
 
-/* Posts the whole lines at the front of `bytes`, all of it at the end; what is left moves into a buffer of its own. */
-static char *post_lines(struct produce *own, char *bytes, size_t *used_bytes, size_t *room_bytes, bool is_end)
+/* Posts the whole lines at the front of `bytes`, all of it at the end (nothing new); what is left moves into a buffer of its own. The
+ * last `new_bytes` alone may have line feeds. */
+static char *post_lines(struct produce *own, char *bytes, size_t new_bytes, size_t *used_bytes, size_t *room_bytes)
 {
     size_t lines_bytes = *used_bytes;
-    while (!is_end && lines_bytes > 0 && bytes[lines_bytes - 1] != '\n') { lines_bytes -= 1; }
+    if (new_bytes > 0) {
+        const char *feed = memrchr(bytes + *used_bytes - new_bytes, '\n', new_bytes);
+        lines_bytes = feed == NULL ? 0 : (size_t)(feed - bytes) + 1;
+    }
     if (lines_bytes == 0) { return bytes; }
     size_t rest_bytes = *used_bytes - lines_bytes;
     *room_bytes = rest_bytes + CHUNK_BYTES;
@@ -127,7 +131,7 @@ static void *read_input(void *context)
         if (got < 0 && errno == EINTR) { continue; }
         if (got < 0) { break; }
         used_bytes += (size_t)got;
-        bytes = post_lines(own, bytes, &used_bytes, &room_bytes, got == 0);
+        bytes = post_lines(own, bytes, (size_t)got, &used_bytes, &room_bytes);
         if (got > 0) { continue; }
         free(bytes);
         post(own, MESSAGE_END, NULL, 0);

@@ -368,6 +368,12 @@ class Commands(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn(b"error: OFFSET_OUT_OF_RANGE: ", done.stderr)
 
+    def test_a_line_that_is_too_long_is_refused_as_soon_as_it_is_read(self):
+        self.good("topic", "create", "long")
+        done = weir("produce", "long", "--bootstrap", self.broker.bootstrap, stdin=bytes(65 << 20), timeout=20)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn(b"error: MESSAGE_TOO_LARGE: a line is longer than 67108864 bytes\n", done.stderr)
+
     def test_an_input_without_end_ends_with_a_signal(self):
         self.good("topic", "create", "endless")
         process = subprocess.Popen([WEIR, "produce", "endless", "--bootstrap", self.broker.bootstrap], stdin=subprocess.PIPE,
