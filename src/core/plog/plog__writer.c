@@ -462,8 +462,8 @@ static void dir_done(struct plog *plog, struct plog__log *log, enum plog__asked 
     } else if (asked == PLOG__ASKED_DIR && rc == PORT_EXISTS) {
         log->is_dir_checking = true;
         log->owner_bytes = 0;
-    } else if (rc != PORT_OK && rc != PORT_MISSING) {
-        fail_writing(plog, log, rc);
+    } else if (rc != PORT_OK && (rc != PORT_MISSING || asked == PLOG__ASKED_DIR)) {
+        fail_writing(plog, log, rc); /* whose folder was to go aside, and has gone by itself, has left the name free */
     }
 }
 

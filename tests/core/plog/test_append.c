@@ -206,6 +206,19 @@ static void a_disk_without_room_is_told_of_once_for_each_round(void **state)
     world_free(world);
 }
 
+/* As when somebody has removed the directory of all logs. */
+static void a_folder_that_can_not_be_made_for_what_is_above_it_fails_the_append(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    world_fault(world, (struct fault){.kind = PORT_MAKE_DIR, .times = 100, .rc = PORT_MISSING});
+    uint64_t token = world_append(world, ref, (struct batch_ask){.value_bytes = 100});
+    world_run(world);
+    expect_failed(world, token, PLOG_STORAGE);
+    world_free(world);
+}
+
 static void a_large_run_is_synced_in_its_segment_before_it_leaves(void **state)
 {
     (void)state;
@@ -675,6 +688,7 @@ int main(void)
         cmocka_unit_test(a_round_in_flight_does_not_undo_the_one_before),
         cmocka_unit_test(a_cut_that_fails_is_made_before_the_next_round),
         cmocka_unit_test(a_disk_without_room_is_told_of_once_for_each_round),
+        cmocka_unit_test(a_folder_that_can_not_be_made_for_what_is_above_it_fails_the_append),
         cmocka_unit_test(a_large_run_is_synced_in_its_segment_before_it_leaves),
         cmocka_unit_test(runs_leave_in_offset_order_though_a_later_one_is_ready_first),
         cmocka_unit_test(a_failed_sync_takes_the_disk_off_line),
