@@ -264,17 +264,35 @@ static bool is_asked(const struct check_groups *groups, enum history_kind kind, 
     return false;
 }
 
-static bool is_subscribed(const struct known_group *group, const char *topic)
+static bool has_topic(const char *topics, const char *topic)
+{
+    size_t bytes = strlen(topic);
+    for (const char *at = strstr(topics, topic); at != NULL; at = strstr(at + 1, topic)) {
+        bool is_word = (at == topics || at[-1] == ',') && (at[bytes] == 0 || at[bytes] == ',');
+        if (is_word) { return true; }
+    }
+    return false;
+}
+
+/* It has asked to join without that topic, and has not been answered: it may be in with what it asked for. */
+static bool asks_without(const struct check_groups *groups, const struct known_group *group, const char *member,
+                         const char *topic)
+{
+    for (uint32_t i = groups->history->op_count; i-- > 0;) {
+        const struct history_op *op = &groups->history->ops[i];
+        bool is_open = op->kind == HISTORY_JOIN && (op->what == HISTORY_INVOKE || op->what == HISTORY_UNKNOWN);
+        bool is_its = is_open && strcmp(op->group->group, group->id) == 0 && strcmp(op->group->member, member) == 0;
+        if (is_its && !has_topic(op->topic, topic)) { return true; }
+    }
+    return false;
+}
+
+static bool is_subscribed(const struct check_groups *groups, const struct known_group *group, const char *topic)
 {
     for (uint32_t i = 0; i < group->member_count; i++) {
         const struct known_member *member = &group->members[i];
-        const char *at = member->is_in ? strstr(member->topics, topic) : NULL;
-        size_t bytes = strlen(topic);
-        while (at != NULL) {
-            bool is_word = (at == member->topics || at[-1] == ',') && (at[bytes] == 0 || at[bytes] == ',');
-            if (is_word) { return true; }
-            at = strstr(at + 1, topic);
-        }
+        bool is_so = member->is_in && has_topic(member->topics, topic);
+        if (is_so && !asks_without(groups, group, member->id, topic)) { return true; }
     }
     return false;
 }
@@ -289,7 +307,9 @@ static const char *why_it_stays(const struct check_groups *groups, const struct 
     if (group->is_in && group->has_type) {
         bool is_stable = group->was.is_stable && group->is_consumer;
         if (!group->was.is_empty && !is_stable) { return "while its group waited for an assignment"; }
-        if (is_stable && by != NULL && is_subscribed(group, by->topic)) { return "while its group reads that topic"; }
+        if (is_stable && by != NULL && is_subscribed(groups, group, by->topic)) {
+            return "while its group reads that topic";
+        }
         if (group->was.is_empty && group->was.state_ms >= 0) { since_ms = group->was.state_ms; }
     }
     bool is_old = offset->expire_ms >= 0 ? log->wall_max_ms >= offset->expire_ms

@@ -415,6 +415,18 @@ static void find_lost(struct check_stream *stream, uint32_t path, const struct p
     }
 }
 
+static uint32_t life_of(uint64_t number) { return (uint32_t)(number & 0xfffff); }
+
+/* The header of a group that was torn over it: a start finds the torn one by its copy behind, and writes the page once more as it is. */
+static bool is_left_over(const struct check_stream *stream, uint32_t path, uint64_t from, uint64_t number)
+{
+    for (uint32_t i = 0; i < stream->group_count; i++) {
+        const struct stream_group *known = &stream->groups[i];
+        if (known->path == path && known->from < from && life_of(known->number) > life_of(number)) { return true; }
+    }
+    return false;
+}
+
 static void take_group(struct check_stream *stream, uint32_t path, const struct port_effect *effect, uint64_t to)
 {
     uint8_t *head = stream->scratch;
@@ -429,6 +441,7 @@ static void take_group(struct check_stream *stream, uint32_t path, const struct 
         const struct stream_group *known = &stream->groups[i];
         if (known->path == path && known->from == effect->position_bytes && known->number == number) { return; }
     }
+    if (is_left_over(stream, path, effect->position_bytes, number)) { return; }
     stream->groups = check__grow(stream->groups, stream->group_count, &stream->group_room, sizeof *stream->groups);
     uint32_t group = stream->group_count++;
     stream->groups[group] =

@@ -220,6 +220,17 @@ static void an_offset_that_is_gone_is_told(void **state)
     expect_breach("I12", "is gone, while its group reads that topic");
 }
 
+static void an_offset_may_go_whose_topic_a_join_that_waits_has_left_out(void **state)
+{
+    (void)state;
+    given_state("16 m1 2 invoke join topic=u group=g member=a session_ms=1000 rebalance_ms=1000\n");
+    begin_look(70000000000);
+    see_group(1, true);
+    see_member(0, "a", NULL);
+    check_groups_looked(groups);
+    expect_nothing_told();
+}
+
 static void an_offset_that_nobody_committed_is_told(void **state)
 {
     (void)state;
@@ -437,6 +448,7 @@ int main(void)
         cmocka_unit_test(a_commit_of_an_older_generation_is_told),
         cmocka_unit_test(an_offset_that_was_refused_or_never_asked_for_is_told),
         cmocka_unit_test(an_offset_that_is_gone_is_told),
+        cmocka_unit_test(an_offset_may_go_whose_topic_a_join_that_waits_has_left_out),
         cmocka_unit_test(an_offset_that_nobody_committed_is_told),
         cmocka_unit_test(a_committed_generation_that_leaps_is_told),
         cmocka_unit_test(one_instance_with_two_members_is_told),

@@ -25,6 +25,7 @@ struct fixture {
     uint64_t token;
     uint8_t group[GROUP_BYTES];
     struct port_piece piece;
+    uint32_t life; /* of the groups that are written */
 };
 
 static const struct port_file journal_file = {.shard = 0, .slot = 1, .generation = 1};
@@ -83,6 +84,7 @@ static uint64_t write_run(struct fixture *f, int64_t base, int64_t end, bool has
 {
     memset(f->group, 0, sizeof f->group);
     base_put_u32(f->group, 0x574a4731);
+    base_put_u32(f->group + 24, f->life);
     base_put_u32(f->group + 28, 1);
     uint8_t *row = f->group + 128;
     row[1] = has_bytes ? 1 : 0;
@@ -551,6 +553,22 @@ static void a_row_that_never_came_to_the_journal_holds_up_none_after_the_restart
     done_with(f);
 }
 
+static void the_header_that_a_torn_group_left_standing_names_nothing(void **state)
+{
+    (void)state;
+    struct fixture *f = given();
+    open_file(f, journal_file, "weir-journal/0000000000.wj");
+    f->life = 2;
+    synced(f, 0, 5, 1);
+    synced(f, 5, 8, 2);
+    check_stream_crash(f->stream, CHECK_POWER);
+    open_file(f, journal_file, "weir-journal/0000000000.wj");
+    f->life = 1;
+    synced(f, 2, 4, 3); /* a start writes once more what it read, with what was there before */
+    see_log(f, 8, 8);
+    expect_only(f, NULL);
+}
+
 /* ---- page-cache logs: what is written counts ---- */
 
 static void see_page_cache(struct fixture *f, int64_t end)
@@ -745,6 +763,7 @@ int main(void)
         cmocka_unit_test(what_was_synced_when_it_was_read_may_be_told_after_its_deletion),
         cmocka_unit_test(what_a_sync_of_the_segment_covered_is_synced_though_no_row_names_it),
         cmocka_unit_test(a_row_that_never_came_to_the_journal_holds_up_none_after_the_restart),
+        cmocka_unit_test(the_header_that_a_torn_group_left_standing_names_nothing),
         cmocka_unit_test(a_page_cache_log_is_acknowledged_when_written_and_not_before),
         cmocka_unit_test(a_power_cut_takes_of_a_page_cache_log_what_was_not_synced_and_no_more),
         cmocka_unit_test(a_dead_process_takes_nothing_of_a_page_cache_log),
