@@ -16,6 +16,7 @@
 #define RETRY_NS           UINT64_C(10000000)
 #define STARVES_NS         UINT64_C(30000000000) /* an answer for want of memory, as a request in the front */
 #define SLOTS_A_PIECE      64u
+#define AWAY_AGAIN_NS      UINT64_C(10000000000)
 #define WAITS_NS           UINT64_C(15000000000) /* for a proposal to land: then it is told to come again */
 #define LATE_NS \
     UINT64_C(1000000000) /* a proposal that takes longer has kept who asks waiting for longer than they may know */
@@ -234,17 +235,29 @@ void group__set_session(struct groups *groups, struct group__member *member, int
     CHECK(rc == BASE_OK); /* as many as members */
 }
 
+/* A timer that is late by this much was not late by itself: the node was away (stopped, paused, without a processor), and what its
+ * members sent meanwhile is still to be read. It is, before anybody's time is over; but not time and again. */
+static bool is_over(struct groups *groups, const struct base_heap_item *item)
+{
+    if (item == NULL || item->key > groups->now_ns) { return false; }
+    if (groups->now_ns - item->key >= LATE_NS && groups->now_ns >= groups->patient_from_ns) {
+        groups->patient_until_ns = base_deadline_ns(groups->now_ns, LATE_NS);
+        groups->patient_from_ns = base_deadline_ns(groups->now_ns, AWAY_AGAIN_NS);
+    }
+    return groups->now_ns >= groups->patient_until_ns;
+}
+
 static bool poll_timers(struct groups *groups)
 {
     if (groups->is_draining) { return false; }
     struct base_heap_item *item = base_heap_first(&groups->sessions);
-    if (item != NULL && item->key <= groups->now_ns) {
+    if (is_over(groups, item)) {
         base_heap_remove(&groups->sessions, item);
         group__session_ended(groups, BASE_ITEM(item, struct group__member, session));
         return true;
     }
     item = base_heap_first(&groups->timers);
-    if (item != NULL && item->key <= groups->now_ns) {
+    if (is_over(groups, item)) {
         base_heap_remove(&groups->timers, item);
         group__timer_ended(groups, BASE_ITEM(item, struct group__group, timer));
         return true;
@@ -709,8 +722,8 @@ uint64_t group_next_alarm_ns(const struct groups *groups)
         if (retries[i] > groups->now_ns) { next = base_min_u64(next, retries[i]); }
     }
     if (groups->is_draining) { return next; }
-    next = base_min_u64(next, base_heap_first_key(&groups->sessions));
-    next = base_min_u64(next, base_heap_first_key(&groups->timers));
+    uint64_t timer_ns = base_min_u64(base_heap_first_key(&groups->sessions), base_heap_first_key(&groups->timers));
+    next = base_min_u64(next, base_max_u64(timer_ns, groups->patient_until_ns));
     return base_min_u64(next, groups->sweep_ns);
 }
 

@@ -236,6 +236,8 @@ struct groups {
     uint32_t committed_members;
     uint64_t now_ns;
     int64_t wall_ms;
+    uint64_t patient_until_ns; /* no timer ends before: the node was away */
+    uint64_t patient_from_ns;
     uint64_t answers_retry_ns; /* memory was short: what is answered from the state, or refused, tries again then */
     uint64_t reads_retry_ns;
     uint64_t logs_retry_ns; /* the first log that does */

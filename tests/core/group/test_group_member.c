@@ -423,6 +423,37 @@ static void who_waits_for_long_behind_a_disk_that_takes_nothing_is_told_to_come_
     assert_int_equal(commit_error(commit((struct who){.group = "s", .generation = -1}, "t", 0, 6)), KAFKA_ERROR_NONE);
 }
 
+static void a_node_that_was_away_hears_its_members_before_it_takes_them_for_dead(void **state)
+{
+    (void)state;
+    open_desk();
+    const char *ids[STABLE_MAX];
+    given_stable(3, ids);
+    uint32_t joining = join((struct who){.member = ids[1], .protocols = "range:new"});
+    desk.now_ns += UINT64_C(90000000000); /* all at once: longer than a session, and than the round of joining */
+    run_desk();
+    assert_int_equal(heartbeat((struct who){.member = ids[0], .generation = 1}), KAFKA_ERROR_REBALANCE_IN_PROGRESS);
+    uint32_t other = join((struct who){.member = ids[0]});
+    assert_false(is_answered(joining));
+    pass_ms(1500);
+    assert_int_equal(joined(other)->generation_id, 2);
+    assert_int_equal(joined(joining)->generation_id, 2);
+    assert_int_equal(members_count("g"), 2); /* who has sent nothing is gone */
+}
+
+static void a_node_that_is_late_time_and_again_forgets_who_is_dead(void **state)
+{
+    (void)state;
+    open_desk();
+    const char *ids[STABLE_MAX];
+    given_stable(1, ids);
+    for (int i = 0; i < 12; i++) {
+        desk.now_ns += UINT64_C(1500000000);
+        run_desk();
+    }
+    assert_string_equal(state_of("g"), "Empty");
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, given_desk, expect_the_log_says_all)
@@ -450,6 +481,8 @@ int main(void)
         TEST(while_a_log_is_being_loaded_its_groups_are_not_spoken_of),
         TEST(who_asks_while_the_disk_is_slow_has_not_expired_when_it_is_heard),
         TEST(who_waits_for_long_behind_a_disk_that_takes_nothing_is_told_to_come_again),
+        TEST(a_node_that_was_away_hears_its_members_before_it_takes_them_for_dead),
+        TEST(a_node_that_is_late_time_and_again_forgets_who_is_dead),
         TEST(who_waits_when_the_node_stops_is_sent_away),
     };
 #undef TEST
