@@ -441,6 +441,14 @@ static void skip_separator(struct reader *reader)
     }
 }
 
+static bool has_zero(struct base_slice words)
+{
+    for (size_t i = 0; i < words.size_bytes; i++) {
+        if (words.at[i] == 0) { return true; }
+    }
+    return false;
+}
+
 enum base_rc settings_read(struct settings_list *list, struct base_arena *arena, struct base_slice text,
                            struct base_text *why)
 {
@@ -471,6 +479,13 @@ enum base_rc settings_read(struct settings_list *list, struct base_arena *arena,
             base_text_add(why, "line ");
             base_text_add_i64(why, line);
             base_text_add(why, ": malformed \\uxxxx");
+            return BASE_BAD;
+        }
+        /* Names of the system end there. A file in UTF-16 is full of them. */
+        if (has_zero(name) || has_zero(value)) {
+            base_text_add(why, "line ");
+            base_text_add_i64(why, line);
+            base_text_add(why, ": has a byte of zero: should be text in UTF-8");
             return BASE_BAD;
         }
         enum base_rc rc = settings_add(list, SETTINGS_FILE, line, name, trimmed(value), why);

@@ -105,8 +105,10 @@ void *app_keep(size_t size_bytes);
 /* A name or literal into the address that a client of ours would connect to. */
 MUST_USE
 bool app_resolve(const char *host, struct port_address *address_out);
-/* A whole file; NULL: why is in errno. To be freed. */
+/* A whole file, and nothing else that has a name, which could have no end; NULL: why is in errno. To be freed. */
 char *app_read_file(const char *path, size_t *size_bytes_out);
+/* The same of anything that can be read to an end, a pipe too; EFBIG where it has more bytes than that. */
+char *app_read_input(const char *path, size_t bytes_max, size_t *size_bytes_out);
 
 /* ---- signals (signals.c) ---- */
 

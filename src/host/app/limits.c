@@ -7,6 +7,7 @@
 #include "host/uv/address.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct kept {
@@ -31,32 +33,60 @@ void *app_keep(size_t size_bytes)
     return kept->bytes;
 }
 
-char *app_read_file(const char *path, size_t *size_bytes_out)
+static char *read_all(int fd, size_t likely_bytes, size_t bytes_max, size_t *size_bytes_out)
 {
-    FILE *file = fopen(path, "rbe");
-    if (file == NULL) { return NULL; }
-    size_t room = 65536;
+    size_t room = likely_bytes < 65536 ? 65536 : likely_bytes + 1; /* one more tells that it was all */
     size_t used = 0;
     char *bytes = malloc(room);
     while (bytes != NULL) {
-        used += fread(bytes + used, 1, room - used, file);
-        if (used < room) { break; }
-        char *larger = realloc(bytes, room * 2);
-        if (larger == NULL) { free(bytes); }
+        ssize_t got = read(fd, bytes + used, room - used);
+        if (got < 0 && errno == EINTR) { continue; }
+        used += got > 0 ? (size_t)got : 0;
+        if (got == 0) {
+            *size_bytes_out = used;
+            return bytes;
+        }
+        int error = got < 0 ? errno : used > bytes_max ? EFBIG : 0;
+        char *larger = error == 0 && used == room ? realloc(bytes, room * 2) : bytes;
+        if (larger == NULL) { error = ENOMEM; }
+        if (error != 0) {
+            free(bytes);
+            errno = error;
+            return NULL;
+        }
+        room = used == room ? room * 2 : room;
         bytes = larger;
-        room *= 2;
     }
-    if (bytes != NULL && ferror(file)) { /* a directory opens, but can't be read */
-        int error = errno;
-        free(bytes);
-        bytes = NULL;
-        errno = error;
+    return NULL;
+}
+
+static char *read_path(const char *path, int flags, size_t bytes_max, size_t *size_bytes_out)
+{
+    struct stat info = {.st_size = 0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC | flags);
+    if (fd < 0) { return NULL; }
+    char *bytes = NULL;
+    bool is_waited_for = (flags & O_NONBLOCK) == 0;
+    if (is_waited_for || (fstat(fd, &info) == 0 && (S_ISREG(info.st_mode) || S_ISDIR(info.st_mode)))) {
+        bytes =
+            read_all(fd, (size_t)info.st_size, bytes_max, size_bytes_out); /* a directory opens, but can't be read */
+    } else {
+        errno = EINVAL;
     }
     int error = errno;
-    (void)fclose(file); /* only read */
+    (void)close(fd); /* only read */
     errno = error;
-    *size_bytes_out = used;
     return bytes;
+}
+
+char *app_read_file(const char *path, size_t *size_bytes_out)
+{
+    return read_path(path, O_NONBLOCK, SIZE_MAX, size_bytes_out);
+}
+
+char *app_read_input(const char *path, size_t bytes_max, size_t *size_bytes_out)
+{
+    return read_path(path, 0, bytes_max, size_bytes_out);
 }
 
 uint64_t app_memory_bytes(void)

@@ -45,17 +45,24 @@ static void add_time(struct base_text *line, int64_t wall_ms)
     base_text_add(line, "Z");
 }
 
+/* Names of files and groups need not be UTF-8, but JSON does. */
 static void add_json_words(struct base_text *line, struct base_slice words)
 {
-    for (size_t i = 0; i < words.size_bytes; i++) {
-        uint8_t c = words.at[i];
+    while (words.size_bytes > 0) {
+        uint8_t c = words.at[0];
+        size_t rune_bytes = app_rune_bytes(words);
         if (c == '"' || c == '\\') { base_text_add(line, "\\"); }
         if (c < 0x20) {
             base_text_add(line, "\\u");
             base_text_add_hex(line, c, 4);
+        } else if (rune_bytes == 0) {
+            base_text_add(line, "\\ufffd");
         } else {
-            base_text_add_slice(line, base_slice_of(&words.at[i], 1));
+            base_text_add_slice(line, base_slice_of(words.at, rune_bytes));
         }
+        size_t taken_bytes = rune_bytes == 0 ? 1 : rune_bytes;
+        words.at += taken_bytes;
+        words.size_bytes -= taken_bytes;
     }
 }
 

@@ -120,7 +120,7 @@ static int gather(struct app_args *args, struct base_arena *arena, struct settin
     if (args->is_bad) { return APP_USAGE; }
     if (*file_out == NULL) { return APP_DONE; }
     size_t size_bytes = 0;
-    char *words = app_read_file(*file_out, &size_bytes); /* settings_read copies it */
+    char *words = app_read_input(*file_out, SETTINGS_BYTES, &size_bytes); /* settings_read copies it */
     if (words == NULL) { return app_usage("serve", "configuration file '%s': %s", *file_out, strerror(errno)); }
     if (settings_read(list, arena, base_slice_of(words, size_bytes), &why) != BASE_OK) {
         free(words);

@@ -118,6 +118,7 @@ static void properties_are_read_as_java_reads_them(void **state)
     expect_good("\xEF\xBB\xBF# as editors of Windows write it\r\nnum.partitions=3\r\n");
     assert_int_equal(settings.broker.partitions_default, 3);
     expect_bad("node.id=\\u00zz", "malformed");
+    expect_bad("node.id=1\nlog.dirs=/a\\u0000/b", "line 2: has a byte of zero");
     expect_bad("\nnode.id=1\nnode.id=2", "line 3: 'node.id' is given twice, before in line 2");
 }
 

@@ -302,6 +302,34 @@ class Serve(unittest.TestCase):
             self.assertEqual(broker.stop()[2], "")
 
 
+    def test_log_lines_in_json_are_json_whatever_they_name(self):
+        data = os.fsencode(self.data) + b"-\xff\xc3\xa9"
+        process = subprocess.Popen([WEIR, "serve", "--data-dir", data, *LOCAL, "--set", "weir.log.format=json"], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE)
+        self.addCleanup(process.kill)
+        self.assertTrue(process.stdout.readline().startswith(b"ready "))
+        process.send_signal(signal.SIGTERM)
+        lines = process.communicate(timeout=60)[1].splitlines()
+        self.assertIn("-\ufffd\u00e9'", json.loads(lines[0].decode())["message"])
+
+    def test_a_file_without_end_is_no_configuration(self):
+        done = weir("serve", "--config", "/dev/zero", "--data-dir", self.data, timeout=30)
+        self.assertEqual((done.returncode, done.stdout), (2, b""))
+        self.assertIn(b"File too large", done.stderr)
+        with Broker(self.data, "--config", "/dev/null") as broker:  # it may be no file, if it ends
+            self.assertEqual(broker.stop()[0], 0)
+
+    def test_what_is_no_file_is_damage_and_waited_for_by_nobody(self):
+        with Broker(self.data) as broker:
+            self.assertEqual(broker.run("produce", "t", stdin=b"a\n").returncode, 0)
+            self.assertEqual(broker.stop()[0], 0)
+        segment = os.path.join(self.data, "t-0", "00000000000000000000.log")
+        os.rename(segment, segment + ".old")
+        os.mkfifo(segment)
+        done = weir("log", "verify", "--data-dir", self.data, timeout=20)
+        self.assertEqual(done.returncode, 1, done)
+        self.assertIn(b"damage: t-0/00000000000000000000.log at byte 0: can't be read: Invalid argument\n", done.stdout)
+
     def test_a_log_that_nobody_wants_goes_nowhere(self):
         for streams in ("2>&-", "<&- 2>&-"):
             words = f'exec "$0" "$@" {streams}'
