@@ -130,23 +130,41 @@ static bool is_among(const struct kafka_text *words, int32_t count, const char *
     return count <= 0; /* no filter */
 }
 
-static bool is_listed(const struct groups *groups, const struct group__group *group,
-                      const struct kafka_list_groups_request *asked)
+/* Filters are looked at once, however long they are, not for each group. */
+static const char *const state_names[] = {"Empty", "PreparingRebalance", "CompletingRebalance", "Stable"};
+struct listed {
+    bool is_classic;
+    bool is_state[BASE_ARRAY_COUNT(state_names)];
+};
+
+static struct listed listed_by(const struct kafka_list_groups_request *asked)
 {
-    return group__log(groups, group->log)->state == GROUP__LEADING &&
-           is_among(asked->states_filter, asked->states_filter_count, group__state_name(group)) &&
-           is_among(asked->types_filter, asked->types_filter_count, "classic");
+    struct listed listed = {.is_classic = is_among(asked->types_filter, asked->types_filter_count, "classic")};
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(state_names); i++) {
+        listed.is_state[i] = is_among(asked->states_filter, asked->states_filter_count, state_names[i]);
+    }
+    return listed;
+}
+
+static bool is_listed(const struct groups *groups, const struct group__group *group, const struct listed *listed)
+{
+    if (!listed->is_classic || group__log(groups, group->log)->state != GROUP__LEADING) { return false; }
+    struct base_slice name = base_slice_text(group__state_name(group));
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(state_names); i++) {
+        if (base_slice_equal(base_slice_text(state_names[i]), name)) { return listed->is_state[i]; }
+    }
+    UNREACHABLE();
 }
 
 enum group__verdict group__decide_list(struct groups *groups, struct group__request *request)
 {
-    const struct kafka_list_groups_request *asked = request->ask.request;
+    struct listed listed = listed_by(request->ask.request);
     size_t bytes = sizeof(struct kafka_list_groups_response) + 256;
     int32_t count = 0;
     for (uint32_t i = 0; i < groups->groups.fresh; i++) {
         if (!base_pool_is_taken(&groups->groups, i)) { continue; }
         const struct group__group *group = base_pool_at(&groups->groups, i);
-        if (!is_listed(groups, group, asked)) { continue; }
+        if (!is_listed(groups, group, &listed)) { continue; }
         count += 1;
         bytes += sizeof(struct kafka_list_groups_response_listed_group) + group->id.size_bytes +
                  group__protocol_type(group).size_bytes + 2;
@@ -161,7 +179,7 @@ enum group__verdict group__decide_list(struct groups *groups, struct group__requ
     for (uint32_t i = 0; i < groups->groups.fresh; i++) {
         if (!base_pool_is_taken(&groups->groups, i)) { continue; }
         const struct group__group *group = base_pool_at(&groups->groups, i);
-        if (!is_listed(groups, group, asked)) { continue; }
+        if (!is_listed(groups, group, &listed)) { continue; }
         struct kafka_list_groups_response_listed_group *line = &response->groups[response->groups_count];
         response->groups_count += 1;
         line->group_id = group__put_words(arena, group->id);

@@ -169,6 +169,33 @@ static void offsets_that_are_old_are_looked_at_together(void **state)
     assert_int_equal(fetched("g", "t", 3), 9);
 }
 
+static int32_t listed(int32_t filters, const char *last)
+{
+    static struct kafka_text states[LINES * 3];
+    for (int32_t i = 0; i < filters; i++) { states[i] = kafka_text_words(i + 1 == filters ? last : "nosuch"); }
+    struct kafka_list_groups_request request;
+    kafka_list_groups_request_init(&request);
+    request.states_filter = states;
+    request.states_filter_count = filters;
+    const struct kafka_list_groups_response *answer = answer_of(ask(GROUP_LIST, 5, "", &request));
+    assert_int_equal(answer->error_code, KAFKA_ERROR_NONE);
+    return answer->groups_count;
+}
+
+static void groups_may_be_listed_by_a_filter_of_any_length(void **state)
+{
+    (void)state;
+    open_desk();
+    for (int i = 0; i < 1000; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "g%d", i);
+        struct who who = {.group = text_of(kafka_text_words(name)), .generation = -1};
+        assert_int_equal(commit_error(commit(who, "t", 0, 1)), KAFKA_ERROR_NONE);
+    }
+    assert_int_equal(listed(LINES * 3, "EMPTY"), 1000);
+    assert_int_equal(listed(LINES * 3, "Stable"), 0);
+}
+
 /* ---- pieces ------------------------------------------------------------------------------------------------------------ */
 
 /* Of the log of group "g", which has no moment without a commit: a piece of what is kept up goes between two of them. */
@@ -230,6 +257,7 @@ int main(void)
         TEST(many_may_leave_by_instances_that_are_not_there),
         TEST(offsets_of_many_topics_can_be_deleted_of_a_group_that_reads_many),
         TEST(offsets_that_are_old_are_looked_at_together),
+        TEST(groups_may_be_listed_by_a_filter_of_any_length),
         TEST(offsets_of_topics_that_went_are_gone_by_and_by_though_more_topics_go),
         TEST(old_offsets_are_gone_by_and_by_though_the_next_check_is_due_before_this_one_has_ended),
     };
