@@ -212,7 +212,7 @@ static void recover(struct world *world)
             settle(world);
         }
     }
-    plog_recovery_end(world->plog, &world->out);
+    plog_recovery_end(world->plog, PLOG_LAST_UNCLEAN, &world->out);
     settle(world);
     while (step(world)) {}
     must(world->is_recovered);

@@ -355,7 +355,10 @@ static void on_replayed(struct log_shard *shard, const struct journal_out *item,
         ->branches[run->result->starts == 1 ? RUN_START_EMPTY : (item->is_clean ? RUN_START_CLEAN : RUN_START_DIRTY)] +=
         1;
     run->clean = LOG_UNCLEAN;
-    ask_all(shard, RECOVERY_END, out);
+    shard->answers_due = shard->shards;
+    struct port_message message = {.kind = RECOVERY_END};
+    message.words[0] = item->is_clean ? PLOG_LAST_CLEAN : PLOG_LAST_UNCLEAN;
+    for (uint32_t i = 0; i < shard->shards; i++) { send(shard, message, i, out); }
 }
 
 static bool journal_item(struct log_shard *shard, struct port_out *out)
@@ -499,7 +502,7 @@ static void on_message(struct log_shard *shard, const struct port_message *messa
     case RESTORE: on_restore(shard, message, out); return;
     case REPLAY: on_replay(shard, message, out); return;
     case TAKEN: on_taken(shard, (enum plog_result)message->words[0], out); return;
-    case RECOVERY_END: plog_recovery_end(shard->plog, out); return;
+    case RECOVERY_END: plog_recovery_end(shard->plog, (enum plog_last_stop)message->words[0], out); return;
     case RECOVERED:
         if (!is_last_answer(shard)) { return; }
         shard->is_recovering = false;

@@ -158,9 +158,7 @@ static int16_t error_of(enum plog_result result)
     case PLOG_DAMAGED: return KAFKA_ERROR_KAFKA_STORAGE_ERROR;
     case PLOG_OFFSET_RANGE: return KAFKA_ERROR_OFFSET_OUT_OF_RANGE;
     case PLOG_OUT_OF_ORDER: return KAFKA_ERROR_OUT_OF_ORDER_SEQUENCE_NUMBER;
-    case PLOG_DUPLICATE_OLD: return KAFKA_ERROR_DUPLICATE_SEQUENCE_NUMBER;
     case PLOG_FENCED: return KAFKA_ERROR_INVALID_PRODUCER_EPOCH;
-    case PLOG_UNKNOWN_PRODUCER: return KAFKA_ERROR_UNKNOWN_PRODUCER_ID;
     case PLOG_GONE:
     case PLOG_NOT_NEXT:
     case PLOG_OLD_EPOCH: return KAFKA_ERROR_NOT_LEADER_OR_FOLLOWER;
@@ -770,7 +768,7 @@ void back_message(struct broker *broker, const struct port_message *message, str
     case MSG_RESTORE: on_restore(broker, message, out); return;
     case MSG_REPLAY: on_replay(broker, message, out); return;
     case MSG_DAMAGE: on_damage(broker, get_part(message, 0), out); return;
-    case MSG_RECOVERY_END: plog_recovery_end(broker->plog, out); return;
+    case MSG_RECOVERY_END: plog_recovery_end(broker->plog, (enum plog_last_stop)message->words[0], out); return;
     case MSG_CHECKPOINT: broker->is_checkpoint_due = true; return;
     case MSG_STATE_TAKEN: plog_state_taken(broker->plog, out); return;
     case MSG_CHECKPOINTED: plog_checkpointed(broker->plog); return;

@@ -275,7 +275,11 @@ static void on_replayed(struct broker *broker, const struct journal_out *item, s
     base_text_add(&text, is_new ? "nothing there yet" : how);
     port_log_end(out, PORT_INFO, "broker", &text);
     node_move_to(broker, BROKER_RECOVERING);
-    node_ask_every_shard(broker, MSG_RECOVERY_END, out);
+    CHECK(broker->answers_due == 0);
+    broker->answers_due = broker->config.shards;
+    struct port_message message;
+    message_begin(&message, 0, MSG_RECOVERY_END)->words[0] = item->is_clean ? PLOG_LAST_CLEAN : PLOG_LAST_UNCLEAN;
+    message_to_all(broker, &message, out);
 }
 
 bool disk_journal_step(struct broker *broker, struct port_out *out)

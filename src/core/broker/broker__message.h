@@ -66,7 +66,7 @@ enum message_kind {
     MSG_REPLAY,       /* a run in words, lent: its bytes, or none -> MSG_TAKEN */
     MSG_TAKEN,        /* 0: enum plog_result: what could not be taken ends the start */
     MSG_DAMAGE,       /* 0-2 partition; all zero: any; no answer */
-    MSG_RECOVERY_END, /* -> MSG_RECOVERED */
+    MSG_RECOVERY_END, /* 0: enum plog_last_stop -> MSG_RECOVERED */
     MSG_RECOVERED,
     MSG_SERVE,   /* 0..: the ports bound by shard 0, 12: logs that the metadata does not know stay (1) -> MSG_SERVING */
     MSG_SERVING, /* 0: port_rc, 1: which listener could not be had */

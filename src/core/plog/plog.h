@@ -107,13 +107,11 @@ enum plog_result {
     PLOG_NO_SPACE,     /* disk full: nothing of it is in the log */
     PLOG_OFFSET_RANGE, /* below the log's start or above its watermark (reads) */
     PLOG_DUPLICATE, /* append: a batch already in the log; base_offset is the old one's (KIP-98): success for the client */
-    PLOG_OUT_OF_ORDER,     /* append: OUT_OF_ORDER_SEQUENCE_NUMBER */
-    PLOG_DUPLICATE_OLD,    /* append: DUPLICATE_SEQUENCE_NUMBER: older than the last five batches */
-    PLOG_FENCED,           /* append: INVALID_PRODUCER_EPOCH */
-    PLOG_UNKNOWN_PRODUCER, /* append: UNKNOWN_PRODUCER_ID */
-    PLOG_GONE,             /* the log was deleted meanwhile */
-    PLOG_DAMAGED,          /* the range asked for is damaged: KAFKA_STORAGE_ERROR, the rest of the log works */
-    PLOG_BUSY,             /* no room: try again later */
+    PLOG_OUT_OF_ORDER, /* append: OUT_OF_ORDER_SEQUENCE_NUMBER */
+    PLOG_FENCED,       /* append: INVALID_PRODUCER_EPOCH */
+    PLOG_GONE,         /* the log was deleted meanwhile */
+    PLOG_DAMAGED,      /* the range asked for is damaged: KAFKA_STORAGE_ERROR, the rest of the log works */
+    PLOG_BUSY,         /* no room: try again later */
     PLOG_NOT_NEXT, /* append, assigned: its offsets don't follow the log's end, or an epoch goes back. Nothing of it is there */
     PLOG_OLD_EPOCH, /* append, epoch: the log knows a later epoch than the caller's. Nothing of it is there */
 };
@@ -362,7 +360,9 @@ enum base_rc plog_restore(struct plog *plog, struct base_slice state, uint64_t r
 MUST_USE
 enum base_rc plog_replay(struct plog *plog, const struct plog_run *run, struct base_slice bytes, uint64_t run_token,
                          struct port_out *out);
-void plog_recovery_end(struct plog *plog, struct port_out *out);
+/* last_stop: of the life before; UNCLEAN where nobody knows. */
+enum plog_last_stop { PLOG_LAST_UNCLEAN = 0, PLOG_LAST_CLEAN };
+void plog_recovery_end(struct plog *plog, enum plog_last_stop last_stop, struct port_out *out);
 /* The log id inside a state block: to find the shard it belongs to. */
 MUST_USE
 enum base_rc plog_state_id(struct base_slice state, struct base_part *id_out);

@@ -15,6 +15,7 @@
  *   plog__cutoff.c    ... and what changes, live and at replay
  *   plog__read.c      reads, times, leases
  *   plog__recover.c   restore, replay
+ *   plog__birth.c     logs that no state knows
  *   plog__mend.c      a file that is too short for what is replayed behind its end
  *   plog__scan.c      what no journal names
  *   plog__state.c     state blocks
@@ -51,7 +52,6 @@
 #define PLOG__CHUNK_BYTES       BASE_PAGE_BYTES
 #define PLOG__SEGMENT_BYTES_MAX ((uint64_t)INT32_MAX) /* positions in an index are 32 bits wide */
 #define PLOG__OWNER_BYTES       64                    /* at least partition.metadata */
-#define PLOG__ORPHANS_MAX       256u /* of a life: more than that many lost beginnings are a lost disk */
 #define PLOG__LOOSE_NOTES_MAX   256u
 #define PLOG__RETAIN_MAX        64u /* segments that one move of the log start takes */
 #define PLOG__RETRY_NS          UINT64_C(100000000)
@@ -151,7 +151,7 @@ struct plog__segment {
     bool is_named;   /* ... and its name is durable */
     bool is_born;    /* PLOG_CHANGE_SEGMENT left */
     bool needs_cut;  /* after a restart: the file may be longer than what is known */
-    bool is_longer;  /* ... and is */
+    bool is_longer;  /* ... and is, or may well be */
     bool is_cut_new; /* of a page-cache log: it was, and a power cut may bring that back yet */
     bool is_doomed;
     bool is_waiting; /* doomed so far: its entry was replayed, and where the segments before it end is not known yet */
@@ -635,9 +635,9 @@ struct plog {
     bool is_started;
     int64_t wall_ahead_ms; /* wall less monotonic time at the start */
     enum plog__life life;
-    bool is_failed;                              /* the disk */
-    struct base_part orphans[PLOG__ORPHANS_MAX]; /* runs of them were replayed, and what made them was not */
-    uint32_t orphan_count;
+    bool is_failed;            /* the disk */
+    struct base_part *orphans; /* of this start; as many as there is room for logs. The places are in by_orphan */
+    struct base_map by_orphan;
     bool has_lost_entries; /* the journal has: files that nothing names may be data */
     bool is_recovery_ending;
     uint32_t scans_left;
@@ -652,6 +652,9 @@ struct plog {
     struct base_pool rounds;
     struct base_pool reads;
     struct base_pool producers;
+    uint32_t
+        logs_kept; /* free, but not before the checkpoint that is being taken has all states: see plog__checkpoint.c */
+    uint32_t segments_kept;
     struct plog__file *files;
     uint32_t *free_files;
     uint32_t free_file_count;
@@ -923,7 +926,19 @@ void plog__replay_give_up(struct plog *plog, struct plog__log *log, enum plog_re
 void plog__replay_done(struct plog *plog, struct plog__log *log, const struct port_event *event, struct port_out *out);
 struct port_effect *plog__replay_ask(struct plog *plog, struct plog__log *log, struct port_out *out,
                                      enum port_effect_kind kind); /* of the writer's file, which is got */
-/* plog__mend.c */
+/* ---- plog__birth.c ---- */
+void plog__birth_write(struct plog__log *log); /* what PLOG_CHANGE_SEGMENT carries */
+MUST_USE
+enum base_rc plog__be_born(struct plog *plog, struct base_part id, struct base_slice birth, struct plog__log **log_out);
+/* A log without records may have changed how its rounds become durable (take_config): its next segment says how they do. */
+void plog__be_born_anew(struct plog *plog, struct plog__log *log, const struct plog_run *run, struct base_slice birth);
+/* An entry of a log that is not there: what made it was lost (true), or it is gone, as an entry behind this one says or its state. */
+bool plog__orphan_note(struct plog *plog, const struct plog_run *run);
+/* It was deleted: what the journal held of it was not lost. */
+void plog__orphan_forget(struct plog *plog, struct base_part id);
+bool plog__is_orphan(const struct plog *plog, struct base_part id);
+
+/* ---- plog__mend.c ---- */
 bool plog__mend_is_due(const struct plog__file *file, const struct plog__segment *segment);
 bool plog__mend_step(struct plog *plog, struct plog__log *log, struct port_out *out); /* true: done */
 bool plog__mend_asked(struct plog *plog, struct plog__log *log, uint64_t count);      /* false: it can't be done */
@@ -939,8 +954,6 @@ void plog__scan_begin(struct plog *plog, struct plog__log *log);
 void plog__recovery_check(struct plog *plog);
 void plog__room_came(struct plog *plog);  /* a log is gone: who awaits its room goes on */
 void plog__room_lacks(struct plog *plog); /* memory or a handle, to take one away: it is not waited for for ever */
-void plog__birth_write(struct plog__log *log);
-bool plog__is_orphan(const struct plog *plog, struct base_part id);
 
 /* What the segment's file has beyond what is known of it is cut before the next write. */
 void plog__undo_want(struct plog *plog, struct plog__log *log, struct plog__segment *segment);
@@ -992,6 +1005,11 @@ static inline bool plog__is_older(uint16_t cuts, uint16_t than) { return (int16_
 /* ---- plog__checkpoint.c ---- */
 void plog__capture_advance(struct plog *plog, struct port_out *out);
 void plog__capture_done(struct plog *plog, const struct port_event *event, struct port_out *out);
+uint32_t plog__log_slot_take(struct plog *plog); /* BASE_POOL_NONE: none is free */
+uint32_t plog__segment_slot_take(struct plog *plog);
+bool plog__has_segment_slot(const struct plog *plog);
+void plog__log_slot_give(struct plog *plog, uint32_t slot);
+void plog__segment_slot_give(struct plog *plog, uint32_t slot);
 
 /* ---- plog__reap.c ---- */
 void plog__reap_advance(struct plog *plog, struct port_out *out);

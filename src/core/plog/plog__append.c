@@ -217,9 +217,7 @@ bool plog__should_roll(const struct plog *plog, const struct plog__log *log, con
     if (offset_last - segment->base > INT32_MAX || segment->size_bytes + size_bytes > PLOG__SEGMENT_BYTES_MAX) {
         return true;
     }
-    if (plog->segments.taken_count == plog->segments.slots_max) {
-        return false;
-    } /* a long segment is better than a refusal */
+    if (!plog__has_segment_slot(plog)) { return false; } /* a long segment is better than a refusal */
     if (segment->size_bytes + size_bytes > log->config.segment_bytes || plog__index_is_full(log, segment)) {
         return true;
     }
@@ -306,10 +304,11 @@ static bool take_append(struct plog *plog, struct plog__log *log, struct plog__r
     if (round->append_count > 0) {
         if (append->ask.leader_epoch != round->leader_epoch || size_bytes > PLOG__ROUND_BYTES_MAX) { return false; }
         if (log->is_cut && size_bytes > plog->config.run_bytes_max) { return false; }
-        if (plog__should_roll(plog, log, segment, size_bytes, round->offset_end + plan.offset_count - 1,
-                              plan.timestamp_max)) {
-            return false;
-        }
+    }
+    /* Also where those before it left no bytes: who looked whether to roll looked at the first of the queue. */
+    if (plog__should_roll(plog, log, segment, size_bytes, round->offset_end + plan.offset_count - 1,
+                          plan.timestamp_max)) {
+        return false;
     }
     if (!round_has_room(plog, round)) { return false; }
     base_list_remove(&log->queue, &append->link);

@@ -4,9 +4,39 @@
  * rounds that the journal has not answered included. These files are synced before the state leaves, so a state never claims
  * more than the disk has; and a run that the state covers already changes nothing when it is replayed.
  *
+ * States are of different times, and entries of what came and went meanwhile stand between them: a start may have to hold at once
+ * what was never there at once. So while a checkpoint is taken the slots of logs and segments that go are not given to others.
+ *
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "plog__.h"
+
+/* ---- slots ---- */
+
+static uint32_t slot_take(struct base_pool *pool, uint32_t kept)
+{
+    return pool->taken_count + kept < pool->slots_max ? base_pool_take(pool) : BASE_POOL_NONE;
+}
+
+static void slot_give(const struct plog *plog, struct base_pool *pool, uint32_t *kept, uint32_t slot)
+{
+    base_pool_give(pool, slot);
+    if (plog->capture.state != PLOG__CAPTURE_IDLE) { *kept += 1; }
+}
+
+uint32_t plog__log_slot_take(struct plog *plog) { return slot_take(&plog->logs, plog->logs_kept); }
+uint32_t plog__segment_slot_take(struct plog *plog) { return slot_take(&plog->segments, plog->segments_kept); }
+bool plog__has_segment_slot(const struct plog *plog)
+{
+    return plog->segments.taken_count + plog->segments_kept < plog->segments.slots_max;
+}
+void plog__log_slot_give(struct plog *plog, uint32_t slot) { slot_give(plog, &plog->logs, &plog->logs_kept, slot); }
+void plog__segment_slot_give(struct plog *plog, uint32_t slot)
+{
+    slot_give(plog, &plog->segments, &plog->segments_kept, slot);
+}
+
+/* ---- captures ---- */
 
 static void forget_segment(struct plog *plog)
 {
@@ -37,6 +67,7 @@ static void end_capture(struct plog *plog)
     capture->block = NULL;
     uint32_t log = capture->log;
     capture->state = PLOG__CAPTURE_IDLE;
+    plog->logs_kept = plog->segments_kept = 0;
     if (!plog->is_failed) { plog__note(plog, (struct plog__note){.kind = PLOG_OUT_STATES_END}); }
     if (log < plog->log_high && base_pool_is_taken(&plog->logs, log)) {
         plog__task_ready(plog, &plog__log_at(plog, log)->writer); /* it may have stopped for us */

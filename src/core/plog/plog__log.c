@@ -34,7 +34,8 @@ size_t plog_arena_bytes(const struct plog_config *config)
            pool_bytes(sizeof(struct plog__read), config->reads_max) +
            pool_bytes(sizeof(struct plog__producer), config->producers_max) +
            (sizeof(struct plog__file) + 4) * (size_t)config->files_max + 64 + map_bytes(config->logs_max) +
-           map_bytes(config->producers_max) + notes_max(config) * sizeof(struct plog__note) + 64;
+           map_bytes(config->producers_max) + notes_max(config) * sizeof(struct plog__note) + 64 +
+           map_bytes(config->logs_max) + sizeof(struct base_part) * (size_t)config->logs_max + 64;
 }
 
 static enum base_rc take_tables(struct base_arena *arena, const struct plog_config *config, struct plog *plog)
@@ -46,14 +47,17 @@ static enum base_rc take_tables(struct base_arena *arena, const struct plog_conf
         base_pool_create(arena, sizeof(struct plog__read), config->reads_max, &plog->reads) != BASE_OK ||
         base_pool_create(arena, sizeof(struct plog__producer), config->producers_max, &plog->producers) != BASE_OK ||
         base_map_create(arena, config->logs_max, &plog->by_id) != BASE_OK ||
-        base_map_create(arena, config->producers_max, &plog->by_producer) != BASE_OK) {
+        base_map_create(arena, config->producers_max, &plog->by_producer) != BASE_OK ||
+        base_map_create(arena, config->logs_max, &plog->by_orphan) != BASE_OK) {
         return BASE_FULL;
     }
     plog->files = base_arena_take_array(arena, config->files_max, sizeof(struct plog__file));
     plog->free_files = base_arena_take_array(arena, config->files_max, sizeof(uint32_t));
+    plog->orphans = base_arena_take_array(arena, config->logs_max, sizeof(struct base_part));
     plog->notes_max = notes_max(config);
     plog->notes = base_arena_take(arena, plog->notes_max * sizeof(struct plog__note));
-    return plog->files == NULL || plog->free_files == NULL || plog->notes == NULL ? BASE_FULL : BASE_OK;
+    return plog->files == NULL || plog->free_files == NULL || plog->orphans == NULL || plog->notes == NULL ? BASE_FULL
+                                                                                                           : BASE_OK;
 }
 
 enum base_rc plog_create(struct base_arena *arena, struct base_pages *pages, const struct plog_config *config,
@@ -141,7 +145,7 @@ enum base_rc plog__log_make(struct plog *plog, struct base_part id, struct base_
 {
     CHECK(plog__log_by_id(plog, id) == NULL);
     if (name.size_bytes == 0 || name.size_bytes > PLOG__NAME_MAX || id.index < 0) { return BASE_BAD; }
-    uint32_t slot = base_pool_take(&plog->logs);
+    uint32_t slot = plog__log_slot_take(plog);
     if (slot == BASE_POOL_NONE) { return BASE_FULL; }
     struct plog__log *log = plog__log_at(plog, slot);
     plog->log_high = slot >= plog->log_high ? slot + 1 : plog->log_high;
@@ -197,7 +201,7 @@ void plog__log_free(struct plog *plog, struct plog__log *log)
         }
     }
     plog__task_take_off(&log->writer);
-    base_pool_give(&plog->logs, plog__log_slot(plog, log));
+    plog__log_slot_give(plog, plog__log_slot(plog, log));
 }
 
 void plog__log_fail(struct plog *plog, struct plog__log *log)

@@ -9,64 +9,6 @@
  */
 #include "plog__.h"
 
-#define BIRTH_VERSION    1u
-#define BIRTH_HEAD_BYTES 8u
-
-enum { BIRTH_PAGE_CACHE = 1, BIRTH_METADATA = 2, BIRTH_MARK_TOLD = 4 };
-
-/* ---- what PLOG_CHANGE_SEGMENT carries: how to make a log that no state knows ---- */
-
-void plog__birth_write(struct plog__log *log)
-{
-    log->birth[0] = BIRTH_VERSION;
-    log->birth[1] =
-        (uint8_t)((log->config.is_page_cache ? BIRTH_PAGE_CACHE : 0) | (log->config.is_metadata ? BIRTH_METADATA : 0) |
-                  (log->config.is_mark_told ? BIRTH_MARK_TOLD : 0));
-    base_put_u32(log->birth + 2, log->config.index_interval_bytes);
-    base_put_u16(log->birth + 6, log->name_bytes);
-    memcpy(log->birth + BIRTH_HEAD_BYTES, log->name, log->name_bytes);
-    log->birth_bytes = (uint16_t)(BIRTH_HEAD_BYTES + log->name_bytes);
-    log->birth_piece = (struct port_piece){.kind = PORT_MEMORY, .at = log->birth, .size_bytes = log->birth_bytes};
-}
-
-static bool is_birth(struct base_slice birth)
-{
-    return birth.size_bytes >= BIRTH_HEAD_BYTES && birth.at[0] == BIRTH_VERSION &&
-           base_get_u16(birth.at + 6) == birth.size_bytes - BIRTH_HEAD_BYTES;
-}
-
-static enum base_rc be_born(struct plog *plog, struct base_part id, struct base_slice birth, struct plog__log **log_out)
-{
-    if (!is_birth(birth)) { return BASE_BAD; }
-    size_t name_bytes = base_get_u16(birth.at + 6);
-    struct plog__log *log;
-    enum base_rc rc = plog__log_make(plog, id, base_slice_of(birth.at + BIRTH_HEAD_BYTES, name_bytes), &log);
-    if (rc != BASE_OK) { return rc; }
-    log->is_restored = true;
-    log->config.is_page_cache = (birth.at[1] & BIRTH_PAGE_CACHE) != 0;
-    log->config.is_metadata = (birth.at[1] & BIRTH_METADATA) != 0;
-    log->config.is_mark_told = (birth.at[1] & BIRTH_MARK_TOLD) != 0;
-    log->config.index_interval_bytes = base_get_u32(birth.at + 2);
-    plog__birth_write(log);
-    *log_out = log;
-    return BASE_OK;
-}
-
-/* A log without records may have changed how its rounds become durable (take_config): its next segment says how they do. */
-static void be_born_anew(struct plog *plog, struct plog__log *log, const struct plog_run *run, struct base_slice birth)
-{
-    bool is_page_cache = is_birth(birth) && (birth.at[1] & BIRTH_PAGE_CACHE) != 0;
-    int64_t start = base_max_i64(log->offset_start, log->start_replayed);
-    if (!is_birth(birth) || is_page_cache == log->config.is_page_cache || start < run->segment_base) { return; }
-    plog__waits_end(plog, log, 0, INT64_MAX);
-    for (struct plog__segment *first = plog__segment_first(log); first != NULL; first = plog__segment_first(log)) {
-        plog__segment_doom(plog, log, first, log->config.delete_delay_ms);
-    }
-    plog__start_apply(plog, log, start);
-    log->config.is_page_cache = is_page_cache;
-    plog__birth_write(log);
-}
-
 /* ---- restore ---- */
 
 static void note_replayed(struct plog *plog, uint64_t token, struct base_part id, enum plog_result result)
@@ -632,39 +574,6 @@ void plog__replay_done(struct plog *plog, struct plog__log *log, const struct po
 
 /* ---- replay ---- */
 
-bool plog__is_orphan(const struct plog *plog, struct base_part id)
-{
-    for (uint32_t i = 0; i < plog->orphan_count; i++) {
-        if (base_part_equal(plog->orphans[i], id)) { return true; }
-    }
-    return false;
-}
-
-/* Of a log that is not there: the entry that made it was lost, or it is gone, as an entry behind these says or its state. */
-static bool note_orphan(struct plog *plog, const struct plog_run *run)
-{
-    bool is_lost = run->change != PLOG_CHANGE_GONE && run->change != PLOG_CHANGE_START;
-    if (!is_lost || plog__is_orphan(plog, run->id)) { return is_lost; }
-    if (plog->orphan_count == PLOG__ORPHANS_MAX) {
-        plog->has_lost_entries = true; /* of which log, nobody remembers */
-        return true;
-    }
-    plog->orphans[plog->orphan_count] = run->id;
-    plog->orphan_count += 1;
-    return true;
-}
-
-/* It was deleted: what the journal held of it was not lost. */
-static void forget_orphan(struct plog *plog, struct base_part id)
-{
-    for (uint32_t i = 0; i < plog->orphan_count; i++) {
-        if (!base_part_equal(plog->orphans[i], id)) { continue; }
-        plog->orphan_count -= 1;
-        plog->orphans[i] = plog->orphans[plog->orphan_count];
-        return;
-    }
-}
-
 static enum plog_result replay_change(struct plog *plog, struct plog__log *log, const struct plog_run *run,
                                       struct base_slice bytes)
 {
@@ -712,16 +621,16 @@ static enum base_rc replay(struct plog *plog, const struct plog_run *run, struct
     bool is_run = run->change == 0 || run->change == PLOG_CHANGE_SEGMENT;
     bool is_unheard_of = run->change == PLOG_CHANGE_GONE && bytes.size_bytes > 0 && !is_deleted(plog, run->id);
     if (log == NULL && (run->change == PLOG_CHANGE_SEGMENT || run->change == PLOG_CHANGE_EPOCH || is_unheard_of)) {
-        enum base_rc rc = be_born(plog, run->id, bytes, &log);
+        enum base_rc rc = plog__be_born(plog, run->id, bytes, &log);
         if (rc == BASE_FULL && await_room(plog, run, bytes, run_token)) { return BASE_OK; }
         if (rc == BASE_FULL) {
             plog->has_lost_entries = true;
             return rc;
         }
     }
-    if (run->change == PLOG_CHANGE_GONE) { forget_orphan(plog, run->id); }
+    if (run->change == PLOG_CHANGE_GONE) { plog__orphan_forget(plog, run->id); }
     if (log == NULL) {
-        bool is_lost = note_orphan(plog, run);
+        bool is_lost = plog__orphan_note(plog, run);
         note_replayed(plog, run_token, run->id, is_lost ? PLOG_DAMAGED : PLOG_OK);
         return BASE_OK;
     }
@@ -747,7 +656,7 @@ static enum base_rc replay(struct plog *plog, const struct plog_run *run, struct
         return BASE_OK;
     }
     bool is_segment = run->change == PLOG_CHANGE_SEGMENT;
-    if (is_segment && is_possible(run) && !is_covered(log, run)) { be_born_anew(plog, log, run, bytes); }
+    if (is_segment && is_possible(run) && !is_covered(log, run)) { plog__be_born_anew(plog, log, run, bytes); }
     bool is_begun_anew = is_segment && is_covered(log, run);
     if (is_begun_anew) { plog__waits_end(plog, log, run->segment_base, INT64_MAX); } /* see plog__segment_wait */
     if (!is_run || !is_possible(run) || is_covered(log, run)) {
@@ -797,7 +706,7 @@ void plog__recovery_check(struct plog *plog)
     plog__task_ready(plog, &plog->reaper.task);
 }
 
-void plog_recovery_end(struct plog *plog, struct port_out *out)
+void plog_recovery_end(struct plog *plog, enum plog_last_stop last_stop, struct port_out *out)
 {
     plog__begin(plog, out);
     CHECK(plog->life == PLOG__RECOVERING && !plog->room.is_awaited);
@@ -806,11 +715,13 @@ void plog_recovery_end(struct plog *plog, struct port_out *out)
     for (uint32_t slot = 0; slot < plog->log_high; slot++) {
         if (!base_pool_is_taken(&plog->logs, slot)) { continue; }
         struct plog__log *log = plog__log_at(plog, slot);
-        if (log->was_deleting) { forget_orphan(plog, log->id); }
+        if (log->was_deleting) { plog__orphan_forget(plog, log->id); }
         if (log->is_deleting) { continue; }
         plog__start_trim(plog, log);
-        const struct plog__segment *last = plog__segment_last(log);
+        struct plog__segment *last = plog__segment_last(log);
         bool has_tail = last != NULL && !last->is_sealed;
+        /* What a round left that no entry names: of a log that nothing was replayed of nobody has looked. */
+        if (last != NULL && last_stop == PLOG_LAST_UNCLEAN) { last->is_longer = true; }
         if ((has_tail && (log->config.is_page_cache || log->is_suspect)) || plog__wait_next(log, 0) != NULL) {
             plog__scan_begin(plog, log);
         } else {
@@ -818,7 +729,7 @@ void plog_recovery_end(struct plog *plog, struct port_out *out)
         }
         if (!has_tail && log->is_suspect && log->config.is_metadata) { log->is_damaged = log->offset_end > 0; }
     }
-    if (plog->orphan_count > 0) { plog->has_lost_entries = true; }
+    if (plog->by_orphan.count > 0) { plog->has_lost_entries = true; }
     plog->scans_left -= 1;
     plog__recovery_check(plog);
     plog__end(plog, out);

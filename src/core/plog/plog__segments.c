@@ -54,7 +54,7 @@ static void segment_begin(struct plog *plog, struct plog__log *log, struct plog_
 struct plog__segment *plog__segment_make(struct plog *plog, struct plog__log *log, int64_t base)
 {
     CHECK(log->flush == PLOG__FLUSH_NONE); /* the tail is about to be the new segment's */
-    uint32_t slot = base_pool_take(&plog->segments);
+    uint32_t slot = plog__segment_slot_take(plog);
     if (slot == BASE_POOL_NONE) { return NULL; }
     struct plog__segment *segment = base_pool_at(&plog->segments, slot);
     segment->log = plog__log_slot(plog, log);
@@ -126,7 +126,7 @@ bool plog__segment_wait(struct plog *plog, struct plog__log *log, int64_t base)
     plog__waits_end(plog, log, base, INT64_MAX); /* a start before this one ended the log here: they were lost then */
     struct plog__segment *segment = plog__segment_doomed(log, base);
     if (segment == NULL) {
-        uint32_t slot = base_pool_take(&plog->segments);
+        uint32_t slot = plog__segment_slot_take(plog);
         if (slot == BASE_POOL_NONE) { return false; }
         segment = base_pool_at(&plog->segments, slot);
         *segment = (struct plog__segment){
@@ -151,7 +151,7 @@ void plog__segment_free(struct plog *plog, struct plog__log *log, struct plog__s
     } else {
         base_list_remove(&log->segments, &segment->link);
     }
-    base_pool_give(&plog->segments, plog__segment_slot(plog, segment));
+    plog__segment_slot_give(plog, plog__segment_slot(plog, segment));
 }
 
 void plog__times_of_log(struct plog__log *log)

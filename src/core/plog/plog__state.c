@@ -325,7 +325,7 @@ static enum base_rc read_doomed(struct plog *plog, struct plog__log *log, struct
     uint32_t count = take_count(cursor, 4, 8);
     for (uint32_t i = 0; i < count; i++) {
         int64_t base = (int64_t)take(cursor, 8);
-        uint32_t slot = base < 0 ? BASE_POOL_NONE : base_pool_take(&plog->segments);
+        uint32_t slot = base < 0 ? BASE_POOL_NONE : plog__segment_slot_take(plog);
         if (slot == BASE_POOL_NONE) { return base < 0 ? BASE_BAD : BASE_FULL; }
         struct plog__segment *segment = plog__segment_at(plog, slot);
         segment->log = plog__log_slot(plog, log);

@@ -346,6 +346,11 @@ static enum go undo_step(struct plog *plog, struct plog__log *log, struct port_o
         return STOP_HERE;
     }
     bool has_more = segment->needs_cut && plog__file_of(plog, &log->writer)->size_at_open > segment->size_bytes;
+    if (segment->needs_cut && !has_more && !segment->has_reserve &&
+        !log->is_undo_cut) { /* it turns out to be no longer */
+        end_undo(plog, log, PORT_OK);
+        return GO_ON;
+    }
     /* Once a state has a sealed one, no start looks behind its end; behind that of a page-cache log each start looks. */
     log->is_undo_synced = has_more && (segment->is_sealed || log->config.is_page_cache);
     ask(plog, log, out, PORT_TRUNCATE, PLOG__ASKED_UNDO)->position_bytes = segment->size_bytes;

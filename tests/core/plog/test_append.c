@@ -347,6 +347,30 @@ static void segments_roll_by_size_and_read_as_one(void **state)
     world_free(world);
 }
 
+/* What is first in line, and leaves no bytes, is not what the segment must have room for. */
+static void a_segment_that_is_full_rolls_behind_a_duplicate_too(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    world->log_config.segment_bytes = 2000;
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 10, .producer_id = 7});
+    world_run(world);
+    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 1500});
+    world_run(world);
+    uint64_t again = world_append(world, ref, (struct batch_ask){.value_bytes = 10, .producer_id = 7});
+    uint64_t out_of_order =
+        world_append(world, ref, (struct batch_ask){.value_bytes = 10, .producer_id = 7, .sequence = 9});
+    uint64_t token = world_append(world, ref, (struct batch_ask){.value_bytes = 1500});
+    world_run(world);
+    assert_int_equal(world_answer(world, again)->result, PLOG_DUPLICATE);
+    assert_int_equal(world_answer(world, out_of_order)->result, PLOG_OUT_OF_ORDER);
+    expect_synced(world, token, 2);
+    assert_int_equal(world_view(world, ref).segment_count, 2);
+    assert_true(world->nodes[world_node(world, "topic-0/00000000000000000000.log")].size <= 2000);
+    world_free(world);
+}
+
 static void segments_roll_by_time_and_by_a_full_index(void **state)
 {
     (void)state;
@@ -695,6 +719,7 @@ int main(void)
         cmocka_unit_test(a_checkpoint_never_ends_on_a_failed_disk),
         cmocka_unit_test(a_failed_journal_fails_all_that_is_in_flight),
         cmocka_unit_test(segments_roll_by_size_and_read_as_one),
+        cmocka_unit_test(a_segment_that_is_full_rolls_behind_a_duplicate_too),
         cmocka_unit_test(segments_roll_by_time_and_by_a_full_index),
         cmocka_unit_test(segments_of_logs_with_jitter_roll_early_and_each_at_its_own_time),
         cmocka_unit_test(a_preallocated_segment_has_its_disk_until_it_is_sealed),

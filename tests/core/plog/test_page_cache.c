@@ -265,7 +265,7 @@ static void a_start_that_fails_to_sync_what_it_cut_off_leaves_the_cut_to_the_nex
     world_start(world);
     world->is_recovery_open = false;
     world_fault(world, (struct fault){.kind = PORT_SYNC, .suffix = "10.log", .times = 1, .rc = PORT_IO});
-    plog_recovery_end(world->plog, &world->out);
+    plog_recovery_end(world->plog, PLOG_LAST_UNCLEAN, &world->out);
     world_settle(world);
     world_run(world);
     assert_true(world->is_disk_failed);
@@ -293,7 +293,7 @@ static void a_start_that_cuts_nothing_off_waits_for_no_sync(void **state)
     world_start(world);
     world->is_recovery_open = false;
     world_fault(world, (struct fault){.kind = PORT_SYNC, .times = RECORDS, .rc = PORT_IO});
-    plog_recovery_end(world->plog, &world->out);
+    plog_recovery_end(world->plog, PLOG_LAST_UNCLEAN, &world->out);
     world_settle(world);
     world_run(world);
     assert_true(world->is_recovered);

@@ -706,7 +706,7 @@ static void files_of_a_state_that_was_refused_are_not_written_over(void **state)
             kept.bytes[40] ^= 1;
             assert_int_equal(plog_restore(world->plog, base_slice_of(kept.bytes, kept.size), 1, &world->out), BASE_BAD);
         }
-        plog_recovery_end(world->plog, &world->out);
+        plog_recovery_end(world->plog, PLOG_LAST_UNCLEAN, &world->out);
         world->wants_continue = true;
         world_run(world);
         if (life == 1) {
@@ -878,6 +878,34 @@ static void a_clean_stop_cuts_what_a_crash_left_behind_the_end(void **state)
     assert_true(world->nodes[world_node(world, path)].size > view.size_bytes);
     world_stop(world);
     assert_int_equal(world->nodes[world_node(world, path)].size, view.size_bytes);
+    world_free(world);
+}
+
+/* Of a log whose state is all there is of it no start opens a file. */
+static void a_clean_stop_cuts_what_a_crash_left_behind_a_log_that_nothing_was_replayed_of(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100});
+    world_run(world);
+    world_checkpoint(world);
+    world_run(world);
+    world->is_journal_held = true; /* the next is written, and the journal never has it */
+    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100});
+    world_run(world);
+    world->is_journal_held = false;
+    world_restart(world, CRASH_PROCESS);
+    struct plog_view view = world_view(world, plog_find(world->plog, world_part(0)));
+    assert_int_equal(view.offset_end, 1);
+    const char *path = "topic-0/00000000000000000000.log";
+    assert_true(world->nodes[world_node(world, path)].size > view.size_bytes);
+    world_stop(world);
+    assert_int_equal(world->nodes[world_node(world, path)].size, view.size_bytes);
+    world_restart(world, CRASH_PROCESS); /* and after a stop that was clean there is nothing to look for */
+    uint64_t effects = world->effects_seen;
+    world_stop(world);
+    assert_int_equal(world->effects_seen, effects);
     world_free(world);
 }
 
@@ -1345,7 +1373,7 @@ static void a_topic_of_the_name_of_one_that_is_gone_already_takes_records(void *
     world_crash(world, CRASH_PROCESS);
     world->is_recovery_open = true;
     world_start(world);
-    plog_recovery_end(world->plog, &world->out);
+    plog_recovery_end(world->plog, PLOG_LAST_UNCLEAN, &world->out);
     world_settle(world);
     world->is_held = true; /* nothing is known of the directory yet */
     world_run(world);
@@ -1391,6 +1419,7 @@ int main(void)
         cmocka_unit_test(a_deleted_log_stays_deleted_and_its_name_is_free),
         cmocka_unit_test(what_the_disk_refuses_at_recovery_is_asked_for_again),
         cmocka_unit_test(a_clean_stop_cuts_what_a_crash_left_behind_the_end),
+        cmocka_unit_test(a_clean_stop_cuts_what_a_crash_left_behind_a_log_that_nothing_was_replayed_of),
         cmocka_unit_test(a_stop_before_all_was_replayed_cuts_nothing),
         cmocka_unit_test(a_run_whose_place_goes_on_failing_is_damage),
         cmocka_unit_test(anothers_directory_is_waited_for_until_it_is_renamed),

@@ -34,7 +34,7 @@ static void a_stop_within_a_replayed_deletion_leaves_no_file_open_and_the_next_s
         world->is_recovery_open = true;
         world_start(world);
         world->is_recovery_open = false;
-        plog_recovery_end(world->plog, &world->out);
+        plog_recovery_end(world->plog, PLOG_LAST_UNCLEAN, &world->out);
         world_settle(world);
         for (int i = 0; i < steps; i++) { is_within = world_step(world); }
         assert_true(is_within || world->deleted == 1);
@@ -90,7 +90,7 @@ static void a_stop_at_any_step_of_a_recovery_waits_for_its_scans_and_is_not_forg
             world_start(world);
             world_fault(world,
                         (struct fault){.kind = PORT_READ, .suffix = ".log", .times = refusals, .rc = PORT_NO_MEMORY});
-            plog_recovery_end(world->plog, &world->out);
+            plog_recovery_end(world->plog, PLOG_LAST_UNCLEAN, &world->out);
             world_settle(world);
             for (int i = 0; i < steps; i++) { is_within = world_step(world); }
             plog_stop(world->plog, &world->out);

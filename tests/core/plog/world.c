@@ -428,7 +428,7 @@ static void take_out(struct world *world, const struct plog_out *out)
         assert_true(world->state_count_next < 256);
         world->states_next[world->state_count_next++] =
             (struct state){.bytes = copy_of(out->block, out->size_bytes), .size = out->size_bytes};
-        plog_state_taken(world->plog, &world->out);
+        if (!world->is_state_held) { plog_state_taken(world->plog, &world->out); }
         break;
     case PLOG_OUT_FULL: world->full_count += 1; break;
     case PLOG_OUT_STATES_END: take_states_end(world, out->result); break;
@@ -614,6 +614,14 @@ void world_checkpoint(struct world *world)
     settle(world);
 }
 
+void world_state_take(struct world *world)
+{
+    assert_true(world->is_state_held);
+    world->is_state_held = false;
+    plog_state_taken(world->plog, &world->out);
+    settle(world);
+}
+
 /* ---- life ---- */
 
 struct world *world_make(uint64_t seed)
@@ -747,11 +755,12 @@ void world_start(struct world *world)
     world->mark_damaged = false;
     if (world->is_recovery_open) { return; }
     if (!world->is_crashed) {
-        plog_recovery_end(world->plog, &world->out);
+        plog_recovery_end(world->plog, world->last_stop, &world->out);
         settle(world);
         world_run(world);
     }
     if (!world->is_crashed) { assert_true(world->is_recovered); }
+    world->last_stop = PLOG_LAST_UNCLEAN; /* of this life, until it stops */
 }
 
 static void forget_unsynced(struct world *world, enum crash crash)
@@ -853,6 +862,7 @@ void world_stop(struct world *world)
     world_run(world);
     assert_true(world->is_stopped);
     assert_int_equal(world->open_count, 0);
+    world->last_stop = PLOG_LAST_CLEAN;
 }
 
 /* ---- asking ---- */

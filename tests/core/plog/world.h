@@ -77,6 +77,7 @@ struct world {
     bool is_shuffled;
     bool is_journal_held; /* its syncs wait for world_journal_sync */
     bool is_held;         /* effects wait */
+    bool is_state_held;   /* a state is taken only by world_state_take */
     struct node nodes[NODES_MAX];
     int node_count;
     struct pending pending[4096];
@@ -129,9 +130,10 @@ struct world {
     bool is_crashed;
     bool is_clock_held;    /* no time passes while somebody waits for it */
     bool is_recovery_open; /* world_start stops before the end of recovery */
-    bool takes_refusals;   /* a state or an entry may be refused at a start: somebody has changed them */
-    bool mark_damaged;     /* at the next start the journal says that it lost entries of log 0, ... */
-    size_t mark_before;    /* ... before this entry; 0: behind all */
+    enum plog_last_stop last_stop;
+    bool takes_refusals; /* a state or an entry may be refused at a start: somebody has changed them */
+    bool mark_damaged;   /* at the next start the journal says that it lost entries of log 0, ... */
+    size_t mark_before;  /* ... before this entry; 0: behind all */
     uint64_t effects_max_seen;
 };
 
@@ -152,6 +154,7 @@ void world_settle(struct world *world); /* takes what a call of the machine aske
 void world_alarm(struct world *world, uint64_t after_ms);
 void world_journal_sync(struct world *world, size_t count); /* so many more entries become durable, and are answered */
 void world_checkpoint(struct world *world);
+void world_state_take(struct world *world); /* ... and those after it at once */
 void world_fault(struct world *world, struct fault fault);
 
 struct plog_ref world_log(struct world *world, int index, const char *name, int32_t epoch);
