@@ -424,7 +424,11 @@ static bool plog_item(struct log_shard *shard, struct port_out *out)
         message.words[0] = (uint64_t)item.result;
         send(shard, message, 0, out);
         break;
-    case PLOG_OUT_RECOVERED: tell(shard, RECOVERED, 0, out); break;
+    case PLOG_OUT_RECOVERED:
+        message.kind = RECOVERED;
+        message.words[0] = (uint64_t)item.result;
+        send(shard, message, 0, out);
+        break;
     case PLOG_OUT_WANT_CHECKPOINT: tell(shard, WANT_CHECKPOINT, 0, out); break;
     case PLOG_OUT_DISK_FAILED: tell(shard, FAILED, 0, out); break;
     case PLOG_OUT_STOPPED: tell(shard, CLOSED, 0, out); break;
@@ -465,13 +469,17 @@ static void on_replay(struct log_shard *shard, const struct port_message *messag
 }
 
 /* What could not be replayed must not be forgotten by a checkpoint: the start has failed. */
-static void on_taken(struct log_shard *shard, enum plog_result result, struct port_out *out)
+static void refuse_start(struct log_shard *shard, enum plog_result result, struct port_out *out)
 {
-    journal_taken(shard->journal, out);
-    if (result == PLOG_OK || result == PLOG_DAMAGED || shard->is_stopping) { return; }
     shard->run->result->branches[RUN_START_REFUSED] += 1;
     if (!log_may_refuse(shard->run)) { log_fail(shard->run, "I18", "a replay ends with %d", (int)result); }
     close_backs(shard, out);
+}
+
+static void on_taken(struct log_shard *shard, enum plog_result result, struct port_out *out)
+{
+    journal_taken(shard->journal, out);
+    if (result != PLOG_OK && result != PLOG_DAMAGED && !shard->is_stopping) { refuse_start(shard, result, out); }
 }
 
 static void serve(struct log_shard *shard, struct port_out *out)
@@ -504,6 +512,11 @@ static void on_message(struct log_shard *shard, const struct port_message *messa
     case TAKEN: on_taken(shard, (enum plog_result)message->words[0], out); return;
     case RECOVERY_END: plog_recovery_end(shard->plog, (enum plog_last_stop)message->words[0], out); return;
     case RECOVERED:
+        if (shard->is_stopping) { return; } /* another could not recover */
+        if (message->words[0] != PLOG_OK) {
+            refuse_start(shard, (enum plog_result)message->words[0], out);
+            return;
+        }
         if (!is_last_answer(shard)) { return; }
         shard->is_recovering = false;
         journal_recovered(shard->journal, out);

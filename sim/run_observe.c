@@ -168,6 +168,7 @@ static void look_at_logs(struct run *run, const struct broker *broker)
                                 .start_next = view.start_next,
                                 .offset_end = view.offset_end,
                                 .watermark = view.watermark,
+                                .leader_epoch = view.leader_epoch,
                                 .is_failed = view.is_failed || view.is_damaged,
                                 .is_page_cache = topic != NULL && topic->is_page_cache,
                                 .flush_messages = flush_messages > 0 ? flush_messages : settings->flush_messages,

@@ -133,6 +133,15 @@ static bool is_own(const struct stream_log *log)
     return base_uuid_equal(log->id.topic, metadata) || base_uuid_equal(log->id.topic, coordinators);
 }
 
+/* Who read what is gone must be able to find out: other records get its offsets. */
+static void judge_epoch(struct check_stream *stream, const struct stream_log *log, const struct check_log *now)
+{
+    if (now->leader_epoch > log->leader_epoch || stream->is_rotten) { return; }
+    check_breach(stream->report, "I18",
+                 "%s-%" PRId32 " lost what was read from %" PRId64 " to %" PRId64 ", and goes on under epoch %" PRId32,
+                 log->name, log->id.index, now->offset_end, log->watermark, now->leader_epoch);
+}
+
 static void judge_recovered(struct check_stream *stream, struct stream_log *log, const struct check_log *now)
 {
     bool has_come_back =
@@ -160,6 +169,7 @@ static void judge_recovered(struct check_stream *stream, struct stream_log *log,
     restart_rows(stream, log, now->offset_end);
     if (log->is_page_cache) {
         bool is_lost = now->offset_end < log->watermark;
+        if (is_lost) { judge_epoch(stream, log, now); }
         stream->counts.page_cache_lost += is_lost ? 1 : 0;
         stream->counts.page_cache_held += is_lost && log->floor > now->offset_start ? 1 : 0;
         log->synced_end = now->offset_end;
@@ -220,6 +230,7 @@ void check_stream_log(struct check_stream *stream, const struct check_log *now, 
     log->offset_start = now->offset_start;
     log->start_decided = base_max_i64(log->start_decided, now->start_next);
     log->offset_end = now->offset_end;
+    log->leader_epoch = now->leader_epoch;
     log->watermark_now = now->watermark;
     if (has_begun_later) { stream__keep_started(stream, log, began_at, now->offset_start); }
     if (now->watermark <= log->watermark) { return; }

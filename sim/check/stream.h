@@ -53,6 +53,7 @@ struct check_log {
     int64_t start_next; /* where a move under way brings it */
     int64_t offset_end;
     int64_t watermark;
+    int32_t leader_epoch;
     bool is_failed; /* or damaged */
     bool is_page_cache;
     int64_t flush_messages; /* of a page-cache log; 0: none */

@@ -100,6 +100,7 @@ struct stream_log {
     struct stream_mark marks[STREAM_MARKS]; /* its last rises, the newest at mark_count - 1 modulo their number */
     uint64_t mark_count;
     int64_t offset_start, offset_end;
+    int32_t leader_epoch;
     uint64_t start_since_ns; /* when offset_start was seen first; UINT64_MAX: not in this life */
     int64_t floor;           /* of a page-cache log: what the crashes since it was seen must have left */
     int64_t start_named;     /* the highest start that a row of the journal ever named */

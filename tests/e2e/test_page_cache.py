@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Topics with weir.durability=page-cache: acks=all answers when written; a dead process loses nothing, a torn tail is cut."""
+"""Topics with weir.durability=page-cache: acks=all answers when written; a dead process loses nothing, a torn tail is cut, and who had
+read it is told."""
 
 import os
 import sys
@@ -10,6 +11,8 @@ from harness import Broker, check, equal, main, until, weir
 from wire import Conn, batch
 
 NONE = 0
+FENCED_LEADER_EPOCH = 74
+UNKNOWN_LEADER_EPOCH = 75
 CONFIGS = {"weir.durability": "page-cache", "segment.bytes": str(1 << 20)}
 
 
@@ -77,6 +80,48 @@ def test_a_torn_tail_is_cut_and_what_comes_next_follows():
         with Conn(broker.host, broker.port) as conn:
             equal(read_all(conn, "t"), 24, "garbage behind the end is no record")
             produce(conn, "t", 24, 1)
+
+
+def expect_epoch(conn, topic, epoch, what):
+    for asked, wanted in ((epoch - 1, FENCED_LEADER_EPOCH), (epoch, NONE), (epoch + 1, UNKNOWN_LEADER_EPOCH)):
+        if asked >= 0:
+            _, parts = conn.fetch(topic, {0: 0}, wait_ms=0, leader_epoch=asked)
+            equal(parts[(topic, 0)][0], wanted, f"{what}: a fetch that names epoch {asked}")
+
+
+def test_a_reader_that_was_ahead_of_a_power_cut_is_told_where_the_log_was_cut():
+    with Broker(shards=2, name="ahead") as broker:
+        topics = [f"t{i}" for i in range(5)]  # of both shards
+        with Conn(broker.host, broker.port) as conn:
+            for topic in topics:
+                equal(conn.create_topic(topic, configs=CONFIGS)[0], NONE, f"create {topic}")
+                produce(conn, topic, 0, 20)
+            equal(conn.create_topic("synced")[0], NONE, "create synced")
+            equal(conn.create_topic("empty", configs=CONFIGS)[0], NONE, "create empty")
+            produce(conn, "synced", 0, 5)
+        broker.kill()
+        for topic in topics:
+            path = last_segment(broker, topic)
+            os.truncate(path, os.path.getsize(path) - 100)  # as a power cut leaves it
+        broker.start()
+        with Conn(broker.host, broker.port) as conn:
+            for topic in topics:
+                produce(conn, topic, 19, 5)  # from here on no length shows that there were other records
+                expect_epoch(conn, topic, 1, "after a kill")
+                equal(conn.epoch_end(topic, 0, current=1), (NONE, 0, 19), f"where the first epoch of {topic} ended")
+            expect_epoch(conn, "synced", 0, "a synced topic")
+            expect_epoch(conn, "empty", 0, "a topic without a record")
+        broker.stop()
+        broker.start()
+        with Conn(broker.host, broker.port) as conn:
+            expect_epoch(conn, "t0", 1, "after a clean stop")
+            equal(conn.epoch_end("t0", 0), (NONE, 0, 19), "still")
+        broker.kill()
+        broker.start()
+        with Conn(broker.host, broker.port) as conn:
+            expect_epoch(conn, "t0", 2, "after another kill")
+            equal(conn.epoch_end("t0", 0), (NONE, 0, 19), "where the first epoch ended")
+            equal(conn.epoch_end("t0", 1), (NONE, 1, 24), "and the second")
 
 
 def test_verify_finds_nothing_in_it():

@@ -9,7 +9,7 @@ import struct
 import time
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS, INIT_PRODUCER_ID = 0, 1, 2, 3, 18, 19, 20, 22
-OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, HEARTBEAT, DESCRIBE_GROUPS, LIST_GROUPS = 8, 9, 10, 12, 15, 16
+OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, HEARTBEAT, DESCRIBE_GROUPS, LIST_GROUPS, OFFSET_FOR_LEADER_EPOCH = 8, 9, 10, 12, 15, 16, 23
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -251,9 +251,9 @@ class Conn:
         return None if acks == 0 else self.produce_answer(self.receive(correlation))
 
     @staticmethod
-    def fetch_body(topic, parts, wait_ms=500, min_bytes=1, max_bytes=1 << 30, partition_bytes=1 << 30, session=(0, -1)):
+    def fetch_body(topic, parts, wait_ms=500, min_bytes=1, max_bytes=1 << 30, partition_bytes=1 << 30, session=(0, -1), leader_epoch=-1):
         """parts: {partition: offset}; version 11; session: its id and epoch, none."""
-        rows = [struct.pack(">iiqqi", index, -1, offset, -1, partition_bytes) for index, offset in parts.items()]
+        rows = [struct.pack(">iiqqi", index, leader_epoch, offset, -1, partition_bytes) for index, offset in parts.items()]
         return (struct.pack(">iiiibii", -1, wait_ms, min_bytes, max_bytes, 0, *session) + array([string(topic) + array(rows)]) +
                 array([]) + string(""))
 
@@ -297,6 +297,14 @@ class Conn:
 
         reader.array(topic_)
         return out
+
+    def epoch_end(self, topic, leader_epoch, current=-1):
+        """Of partition 0: (error, epoch, end offset) of OffsetForLeaderEpoch; version 3."""
+        rows = [struct.pack(">iii", 0, current, leader_epoch)]
+        reader = self.call(OFFSET_FOR_LEADER_EPOCH, 3, struct.pack(">i", -1) + array([string(topic) + array(rows)]))
+        reader.take("i")
+        ((error, _, epoch, end),) = reader.array(lambda: (reader.string(), reader.array(lambda: reader.take("hiiq"))))[0][1]
+        return error, epoch, end
 
     def find_coordinator(self, key, key_type=0):
         """(error, message, node, host, port); version 2."""

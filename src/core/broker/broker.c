@@ -108,6 +108,7 @@ static void on_message(struct broker *broker, const struct port_message *message
     case MSG_REPLAY:
     case MSG_DAMAGE:
     case MSG_RECOVERY_END:
+    case MSG_RAISE:
     case MSG_CHECKPOINT:
     case MSG_STATE_TAKEN:
     case MSG_CHECKPOINTED:
@@ -144,6 +145,7 @@ static void on_message(struct broker *broker, const struct port_message *message
     case MSG_BACK_FULL:
     case MSG_TAKEN:
     case MSG_RECOVERED:
+    case MSG_RAISED:
     case MSG_SERVING:
     case MSG_STATE:
     case MSG_STATES_END:

@@ -394,6 +394,7 @@ struct broker {
     struct base_pool back_ops;
     struct back_log *logs;
     uint32_t logs_max;
+    struct base_part raising[CONTROLLER_RAISES_MAX]; /* lent to shard 0: see broker__raise.c */
     bool is_reconciling;
     uint32_t reconcile_cursor;
     bool is_configuring;                      /* every topic anew: what all brokers have in common has changed */
@@ -442,6 +443,10 @@ struct broker {
     bool is_last_checkpoint;
     bool has_entries_since_checkpoint; /* since the last one began */
     struct delta delta;
+    uint64_t raise_shards; /* a bit each: some log of theirs may lack its end */
+    uint32_t raise_shard;  /* the one that is asked now */
+    uint64_t raise_cursor;
+    struct controller_raise raise;
     struct controller_register registration;
     struct base_arena register_arena;
     bool is_snapshotting;
@@ -703,6 +708,9 @@ void own_log_written_anew(const struct broker *broker, const struct own_log *log
 /* The next record of what is walked through; false: that was the last. */
 MUST_USE
 bool records_next(struct applying *applying, struct rec_record *record_out);
+
+/* broker__raise.c */
+void raise_gather(struct broker *broker, uint64_t cursor, struct port_out *out);
 
 /* broker__start.c */
 void start_begin(struct broker *broker, struct port_out *out);

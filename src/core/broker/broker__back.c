@@ -578,6 +578,14 @@ static void to_first(struct broker *broker, enum message_kind kind, struct port_
     message_send(broker, &message, out);
 }
 
+static void recovered(struct broker *broker, enum plog_result result, struct port_out *out)
+{
+    struct port_message message;
+    message_begin(&message, 0, MSG_RECOVERED)->words[0] = plog_may_lack_ends(broker->plog) ? 1 : 0;
+    message.words[1] = (uint64_t)result;
+    message_send(broker, &message, out);
+}
+
 static void taken(struct broker *broker, enum plog_result result, struct port_out *out)
 {
     struct port_message message;
@@ -674,7 +682,7 @@ bool back_poll(struct broker *broker, struct port_out *out)
         case PLOG_OUT_STATE: send_state(broker, &item, out); break;
         case PLOG_OUT_STATES_END: to_first(broker, MSG_STATES_END, out); break;
         case PLOG_OUT_REPLAYED: taken(broker, item.result, out); break;
-        case PLOG_OUT_RECOVERED: to_first(broker, MSG_RECOVERED, out); break;
+        case PLOG_OUT_RECOVERED: recovered(broker, item.result, out); break;
         case PLOG_OUT_DELETED: break;
         case PLOG_OUT_FULL: to_first(broker, MSG_BACK_FULL, out); break;
         case PLOG_OUT_DISK_FAILED: to_first(broker, MSG_BACK_FAILED, out); break;
@@ -769,6 +777,7 @@ void back_message(struct broker *broker, const struct port_message *message, str
     case MSG_REPLAY: on_replay(broker, message, out); return;
     case MSG_DAMAGE: on_damage(broker, get_part(message, 0), out); return;
     case MSG_RECOVERY_END: plog_recovery_end(broker->plog, (enum plog_last_stop)message->words[0], out); return;
+    case MSG_RAISE: raise_gather(broker, message->words[0], out); return;
     case MSG_CHECKPOINT: broker->is_checkpoint_due = true; return;
     case MSG_STATE_TAKEN: plog_state_taken(broker->plog, out); return;
     case MSG_CHECKPOINTED: plog_checkpointed(broker->plog); return;

@@ -282,6 +282,17 @@ static void on_replayed(struct broker *broker, const struct journal_out *item, s
     message_to_all(broker, &message, out);
 }
 
+void disk_on_recovered(struct broker *broker, const struct port_message *message, struct port_out *out)
+{
+    enum plog_result result = (enum plog_result)message->words[1];
+    if (result != PLOG_OK) { /* a checkpoint would forget what could not be looked at */
+        node_give_up(broker, why_not_taken(result), "", out);
+        return;
+    }
+    broker->raise_shards |= message->words[0] << message->from;
+    if (node_is_last_answer(broker)) { image_load(broker, out); }
+}
+
 bool disk_journal_step(struct broker *broker, struct port_out *out)
 {
     struct journal_out item;

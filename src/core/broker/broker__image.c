@@ -141,10 +141,8 @@ void image_delta_taken(struct broker *broker, struct port_out *out)
 
 /* ---- loading ------------------------------------------------------------------------------------------------------------- */
 
-static void listen_first(struct broker *broker, struct port_out *out)
+void image_loaded(struct broker *broker, struct port_out *out)
 {
-    broker->is_loading = false;
-    if (broker->is_giving_up) { return; }
     struct port_message message;
     message_begin(&message, 0, MSG_SERVE)->words[12] = broker->is_metadata_suspect;
     message_send(broker, &message, out);
@@ -161,7 +159,8 @@ static void load_more(struct broker *broker, struct port_out *out)
         return;
     }
     if (broker->metadata_log.next >= view.watermark) {
-        listen_first(broker, out);
+        broker->is_loading = false;
+        raise_next(broker, out);
         return;
     }
     if (own_log_read(broker, &broker->metadata_log, BACK_METADATA_READ, 0, out) != BASE_OK) {

@@ -67,7 +67,9 @@ enum message_kind {
     MSG_TAKEN,        /* 0: enum plog_result: what could not be taken ends the start */
     MSG_DAMAGE,       /* 0-2 partition; all zero: any; no answer */
     MSG_RECOVERY_END, /* 0: enum plog_last_stop -> MSG_RECOVERED */
-    MSG_RECOVERED,
+    MSG_RECOVERED, /* 0: some log of it may lack its end (1), 1: enum plog_result: what keeps the start from going on */
+    MSG_RAISE,     /* once the image is loaded, 0: cursor (0 first) -> MSG_RAISED */
+    MSG_RAISED, /* lent until the next MSG_RAISE: ids of logs that may lack their end; 0: the next cursor, RAISE_END; 1: how many */
     MSG_SERVE,   /* 0..: the ports bound by shard 0, 12: logs that the metadata does not know stay (1) -> MSG_SERVING */
     MSG_SERVING, /* 0: port_rc, 1: which listener could not be had */
     /* checkpoint */

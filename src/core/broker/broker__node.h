@@ -1,4 +1,4 @@
-/* broker__node.h: what the parts of a node's life call of each other: broker__start.c, broker__image.c, broker__disk.c.
+/* broker__node.h: what the parts of a node's life call of each other: broker__start.c, broker__image.c, broker__raise.c, broker__disk.c.
  *
  * Room    core/broker, private. On shard 0 but for image_apply.
  *
@@ -24,17 +24,25 @@ void node_give_up(struct broker *broker, const char *why, const char *detail, st
 bool node_controller_waits(const struct broker *broker);
 
 /* broker__image.c */
-void image_load(struct broker *broker,
-                struct port_out *out); /* the metadata log, from its start; then shard 0 listens */
+void image_load(struct broker *broker, struct port_out *out); /* the metadata log, from its start; then raise_next */
 void image_apply(struct broker *broker, struct base_slice batches, enum apply_source source);
 void image_delta_taken(struct broker *broker, struct port_out *out);
 bool image_propose(struct broker *broker, struct port_out *out);
 void image_snapshot_begin_if_due(struct broker *broker);
 bool image_snapshot_poll(struct broker *broker, struct port_out *out);
 
+void image_loaded(struct broker *broker,
+                  struct port_out *out); /* and nothing is to be decided before shard 0 listens */
+
+/* broker__raise.c */
+void raise_next(struct broker *broker, struct port_out *out); /* image_loaded when no shard is left to be asked */
+void raise_gathered(struct broker *broker, const struct port_message *message, struct port_out *out);
+void raise_decided(struct broker *broker, const struct controller_raised *answer, struct port_out *out);
+
 /* broker__disk.c */
 void disk_on_journal(struct broker *broker, const struct port_message *message, struct port_out *out);
 void disk_on_taken(struct broker *broker, enum plog_result result, struct port_out *out);
+void disk_on_recovered(struct broker *broker, const struct port_message *message, struct port_out *out);
 void disk_on_failed(struct broker *broker, struct port_out *out);
 void disk_add_state(struct broker *broker, const struct port_message *message, struct port_out *out);
 void disk_checkpoint(struct broker *broker, struct port_out *out); /* begins one, if the node is in a state for it */

@@ -132,6 +132,10 @@ static void registered(struct broker *broker, const struct controller_registered
 
 static void on_controller_answer(struct broker *broker, const struct controller_out *item, struct port_out *out)
 {
+    if (item->request_kind == CONTROLLER_RAISE_EPOCHS) {
+        raise_decided(broker, item->response, out);
+        return;
+    }
     if (item->token == 0) {
         registered(broker, item->response, out);
         return;
@@ -308,8 +312,9 @@ void start_message(struct broker *broker, const struct port_message *message, st
     case MSG_BACK_FULL: journal_release_room(broker->journal, out); return;
     case MSG_TAKEN: disk_on_taken(broker, (enum plog_result)message->words[0], out); return;
     case MSG_RECOVERED:
-        if (broker->state == BROKER_RECOVERING && node_is_last_answer(broker)) { image_load(broker, out); }
+        if (broker->state == BROKER_RECOVERING) { disk_on_recovered(broker, message, out); }
         return;
+    case MSG_RAISED: raise_gathered(broker, message, out); return;
     case MSG_SERVING: on_serving(broker, message, out); return;
     case MSG_STATE: disk_add_state(broker, message, out); return;
     case MSG_WANT_CHECKPOINT: disk_checkpoint(broker, out); return;

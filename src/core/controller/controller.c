@@ -274,6 +274,25 @@ static const void *register_node(struct controller__decision *decision)
     return response;
 }
 
+static const void *raise_epochs(struct controller__decision *decision)
+{
+    const struct controller_raise *request = decision->request;
+    CHECK(request->count <= CONTROLLER_RAISES_MAX);
+    struct controller_raised *response = base_arena_take(decision->arena, sizeof *response);
+    if (response == NULL) {
+        decision->is_arena_full = true;
+        return NULL;
+    }
+    *response = (struct controller_raised){.error_code = 0};
+    for (uint32_t i = 0; i < request->count; i++) {
+        const struct metadata_partition *partition = metadata_partition_by_id(decision->image, request->ids[i]);
+        bool is_there =
+            partition != NULL && partition->leader_epoch < INT32_MAX && partition->partition_epoch < INT32_MAX;
+        if (is_there) { controller__propose_epoch(decision->round, partition); }
+    }
+    return response;
+}
+
 /* ---- deciding ----------------------------------------------------------------------------------------------------- */
 
 static const void *decide(struct controller *controller, enum controller_kind kind,
@@ -288,6 +307,7 @@ static const void *decide(struct controller *controller, enum controller_kind ki
     case CONTROLLER_INIT_PRODUCER_ID: return init_producer_id(controller, decision);
     case CONTROLLER_AUTO_CREATE: return controller__auto_create(decision);
     case CONTROLLER_REGISTER: return register_node(decision);
+    case CONTROLLER_RAISE_EPOCHS: return raise_epochs(decision);
     }
     UNREACHABLE();
 }
@@ -349,6 +369,7 @@ static void turn_into_failure(enum controller_kind kind, const void *response)
         return;
     }
     case CONTROLLER_REGISTER: ((struct controller_registered *)(uintptr_t)response)->error_code = code; return;
+    case CONTROLLER_RAISE_EPOCHS: ((struct controller_raised *)(uintptr_t)response)->error_code = code; return;
     }
 }
 

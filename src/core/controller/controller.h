@@ -25,6 +25,7 @@ struct kafka_describe_configs_response;
 
 #define CONTROLLER_RECORDS_MAX  10000 /* of one user's request: POLICY_VIOLATION beyond */
 #define CONTROLLER_PRODUCER_IDS 1000  /* a block */
+#define CONTROLLER_RAISES_MAX   256   /* partitions of one request: fewer than any proposal has room for */
 
 struct controller_config {
     int32_t node_id;
@@ -45,6 +46,7 @@ enum controller_kind {                               /* request -> response, bot
                        CONTROLLER_INIT_PRODUCER_ID, /* kafka_init_producer_id_request -> kafka_init_producer_id_response */
                        CONTROLLER_AUTO_CREATE,      /* controller_auto_create -> controller_auto_created */
                        CONTROLLER_REGISTER,         /* controller_register -> controller_registered */
+                       CONTROLLER_RAISE_EPOCHS,     /* controller_raise -> controller_raised */
 };
 
 struct controller_auto_create { /* topics that a Metadata request named; duplicates are fine */
@@ -63,6 +65,14 @@ struct controller_register {       /* this node, when it starts */
 struct controller_registered {
     int16_t error_code;
     int64_t broker_epoch;
+};
+
+struct controller_raise { /* partitions whose next leader epoch is to begin; one that is not there is passed over */
+    const struct base_part *ids;
+    uint32_t count; /* at most CONTROLLER_RAISES_MAX */
+};
+struct controller_raised {
+    int16_t error_code;
 };
 
 struct controller_request {

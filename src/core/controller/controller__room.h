@@ -97,6 +97,7 @@ void controller__propose(struct controller__round *round, uint16_t type, int16_t
 enum base_rc controller__encode(uint8_t *at, size_t room_bytes, uint16_t type, int16_t version, const void *message,
                                 size_t *used_bytes_out);
 void controller__propose_partition(struct controller__round *round, const struct metadata_partition *partition);
+void controller__propose_epoch(struct controller__round *round, const struct metadata_partition *partition);
 void controller__propose_broker(struct controller__round *round, const struct metadata_broker *broker);
 
 /* Deciders: each builds a response (NULL when must_wait or is_arena_full) and proposes records. */

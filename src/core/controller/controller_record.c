@@ -98,6 +98,17 @@ void controller__propose_partition(struct controller__round *round, const struct
     controller__propose(round, PARTITION, 1, &message);
 }
 
+/* The leader is named anew, and with it, as in Kafka, the leader epoch rises. */
+void controller__propose_epoch(struct controller__round *round, const struct metadata_partition *partition)
+{
+    struct kafka_partition_change_record message;
+    kafka_partition_change_record_init(&message);
+    message.partition_id = partition->id.index;
+    message.topic_id = partition->id.topic;
+    message.leader = partition->leader;
+    controller__propose(round, PARTITION_CHANGE, 0, &message);
+}
+
 /* ---- applying ----------------------------------------------------------------------------------------------------- */
 
 static bool copy_list(int32_t *to, uint32_t *count_out, const int32_t *from, int32_t count)

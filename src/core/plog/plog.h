@@ -154,6 +154,7 @@ struct plog_view {
     bool is_failed;   /* nothing is appended to it any more */
     bool is_off_line; /* nor is anything read: the disk has failed */
     bool is_damaged;
+    bool may_lack_end; /* a page-cache log after a stop that was not clean: records that were read may be gone */
 };
 void plog_view(const struct plog *plog, struct plog_ref ref, struct plog_view *view_out);
 /* Of the view its size_bytes alone: cheap enough to be asked at every step. */
@@ -264,7 +265,8 @@ enum plog_out_kind {
     PLOG_OUT_REPLAYED, /* the restore or replay asked for with run_token is done. OK, or DAMAGED: go on; the log is marked.
                              Anything else (STORAGE, NO_SPACE, BUSY): it was tried for PLOG_REPLAY_PATIENCE_NS and is not in
                              the segment. No checkpoint may follow in this life: it would forget what the journal holds */
-    PLOG_OUT_RECOVERED,       /* answer to plog_recovery_end */
+    PLOG_OUT_RECOVERED, /* answer to plog_recovery_end. Not OK: nobody knows where a log ends, for want of something that may be had
+                                 another time. The machine serves nothing, and no checkpoint may follow in this life */
     PLOG_OUT_DELETED,         /* id: its files are gone */
     PLOG_OUT_WANT_CHECKPOINT, /* an append waits for one: see run_bytes_max */
     PLOG_OUT_DISK_FAILED,     /* a sync of a segment failed: broker takes the disk off line (plog_disk_failed) */
@@ -363,6 +365,7 @@ enum base_rc plog_replay(struct plog *plog, const struct plog_run *run, struct b
 /* last_stop: of the life before; UNCLEAN where nobody knows. */
 enum plog_last_stop { PLOG_LAST_UNCLEAN = 0, PLOG_LAST_CLEAN };
 void plog_recovery_end(struct plog *plog, enum plog_last_stop last_stop, struct port_out *out);
+bool plog_may_lack_ends(const struct plog *plog); /* recovered: some log may lack its end (struct plog_view) */
 /* The log id inside a state block: to find the shard it belongs to. */
 MUST_USE
 enum base_rc plog_state_id(struct base_slice state, struct base_part *id_out);

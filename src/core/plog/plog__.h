@@ -361,7 +361,8 @@ struct plog__log {
     bool has_dir;
     bool is_dir_mine;      /* made, or found to be ours, in this life */
     bool is_dir_checking;  /* it was there already */
-    bool is_dir_lost;      /* recovery found it gone, or another's */
+    bool is_dir_lost;      /* recovery found it gone, or another's, or can't say whose it is */
+    bool is_dir_odd;       /* ... and something stands there */
     uint64_t dir_since_ns; /* waiting for another's to go; 0: not */
     uint8_t owner[PLOG__OWNER_BYTES];
     uint64_t owner_bytes;
@@ -376,6 +377,7 @@ struct plog__log {
     bool is_lost;           /* the journal lost its beginning: there are records, and nobody knows where */
     bool is_restored;       /* by recovery, and not opened yet */
     bool is_deleting;
+    bool may_lack_end; /* see struct plog_view */
     bool was_deleting; /* its state said so: the journal may hold entries of it still */
     bool is_renamed;
     bool may_be_left; /* deleted, and not found under its name: a crash may have left what was renamed */
@@ -640,6 +642,7 @@ struct plog {
     struct base_map by_orphan;
     bool has_lost_entries; /* the journal has: files that nothing names may be data */
     bool is_recovery_ending;
+    enum plog_result recovered; /* the first scan that could not be made; PLOG_OK: all were */
     uint32_t scans_left;
     uint32_t effects_begin;
     uint32_t next_generation;
@@ -684,6 +687,7 @@ struct plog {
     uint32_t cutting_count;    /* logs that are being truncated */
     uint64_t capture_count;    /* captures begun */
     uint64_t capture_whole;    /* the last that became the newest checkpoint */
+    bool may_lack_ends;        /* a log of it may */
     bool is_recovered;         /* each log ends where its last entry says: a stop before that cuts nothing */
     bool is_checkpoint_wanted; /* it is among the outs */
     bool is_sweeping;
@@ -947,6 +951,8 @@ void plog__replay_end(struct plog *plog, struct plog__log *log, enum plog_result
 void plog__replay_land(struct plog *plog, struct plog__log *log, struct plog__segment *segment, struct base_slice bytes,
                        uint64_t size_bytes, int64_t offset_end);
 bool plog__replay_may_try(struct plog *plog, struct plog__log *log, enum port_rc rc); /* once more, a little later */
+/* Where its log ends can't be read: damage, and the rest of the log is read; or for want of something else, and the start can't go on. */
+void plog__scan_lose(struct plog *plog, struct plog__log *log, enum port_rc rc);
 void plog__replay_be_there(struct plog__log *log, struct plog__segment *segment);
 bool plog__scan_tail(struct plog *plog, struct plog__log *log, struct port_out *out); /* plog__scan.c */
 void plog__scan_done(struct plog *plog, struct plog__log *log, uint64_t count);

@@ -344,6 +344,7 @@ void plog_view(const struct plog *plog, struct plog_ref ref, struct plog_view *v
         .is_failed = log->is_failed || plog->is_failed,
         .is_off_line = plog->is_failed,
         .is_damaged = log->is_damaged || log->damaged_count > 0,
+        .may_lack_end = log->may_lack_end,
     };
     const struct plog__segment *last = plog__segment_last(log); /* the only one that may be empty */
     view_out->segment_count = log->segments.count - (last != NULL && last->size_bytes == 0 ? 1 : 0);

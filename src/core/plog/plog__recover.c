@@ -36,7 +36,13 @@ enum base_rc plog_restore(struct plog *plog, struct base_slice state, uint64_t r
 /* Of a page-cache log: its segments and their ends are known now. */
 static void settle_start(struct plog *plog, struct plog__log *log)
 {
-    if (!log->config.is_page_cache || log->is_failed) { return; }
+    if (!log->config.is_page_cache || log->is_lost) { return; }
+    if (log->is_failed) { /* where its segments end nobody knows: the start is not forgotten, and none of them goes */
+        log->offset_start = base_max_i64(log->offset_start, log->start_replayed);
+        if (log->offset_end < log->offset_start) { plog__end_move(log, log->offset_start); }
+        log->watermark = base_max_i64(log->watermark, log->offset_start);
+        return;
+    }
     plog__start_apply(plog, log, log->start_replayed);
     plog__start_trim(plog, log);
 }
@@ -50,8 +56,9 @@ void plog__replay_end(struct plog *plog, struct plog__log *log, enum plog_result
     replay->state = PLOG__REPLAY_NONE;
     log->writer.open_rc = PORT_OK;
     plog__file_release(plog, &log->writer);
-    if (result != PLOG_OK && result != PLOG_DAMAGED) { log->is_failed = true; }
-    if (state == PLOG__REPLAY_TAIL) {
+    bool is_lost = result != PLOG_OK && result != PLOG_DAMAGED;
+    if (is_lost) { log->is_failed = true; }
+    if (state == PLOG__REPLAY_TAIL && !(is_lost && replay->is_before_run)) {
         log->was_scanned = true;
         log->is_damaged = log->is_damaged || log->is_suspect; /* something stands there that nothing accounts for */
         if (replay->is_before_run) {                          /* the run that has to come after the scan */
@@ -59,6 +66,7 @@ void plog__replay_end(struct plog *plog, struct plog__log *log, enum plog_result
             return;
         }
         CHECK(plog->scans_left > 0);
+        if (is_lost && !plog->is_failed && plog->recovered == PLOG_OK) { plog->recovered = result; }
         settle_start(plog, log);
         plog->scans_left -= 1;
         plog__recovery_check(plog);
@@ -454,17 +462,31 @@ static bool check_run(struct plog *plog, struct plog__log *log, struct port_out 
 
 /* ---- the directory: by now it may be another log's, when this one's deletion stands further on in the journal ---- */
 
-static void lose_dir(struct plog *plog, struct plog__log *log)
+/* What can't be looked at is damage. Where something stands under the log's name it may be the log's all the same: nothing of it is taken
+ * away, nor is its place taken. */
+static void end_lost_tail(struct plog *plog, struct plog__log *log)
 {
     struct plog__segment *last = plog__segment_last(log);
+    log->is_damaged = true;
+    if (last != NULL && last->size_bytes > 0) { plog__segment_damage(log, last, 0, last->size_bytes); }
+    if (log->is_dir_odd) {
+        log->is_failed = true;
+    } else {
+        plog__waits_end(plog, log, 0, INT64_MAX);
+    }
+    plog__replay_end(plog, log, PLOG_DAMAGED);
+}
+
+enum lost_dir { DIR_GONE = 0, DIR_ODD };
+
+static void lose_dir(struct plog *plog, struct plog__log *log, enum lost_dir how)
+{
     log->is_dir_lost = true;
+    log->is_dir_odd = how == DIR_ODD;
     log->has_dir = false;
     log->is_parent_synced = false;
     log->is_metadata_written = false;
-    if (log->replay.state != PLOG__REPLAY_TAIL) { return; }
-    if (last != NULL && last->size_bytes > 0) { plog__segment_damage(log, last, 0, last->size_bytes); }
-    plog__waits_end(plog, log, 0, INT64_MAX);
-    plog__replay_end(plog, log, PLOG_OK);
+    if (log->replay.state == PLOG__REPLAY_TAIL) { end_lost_tail(plog, log); }
 }
 
 static bool check_dir(struct plog *plog, struct plog__log *log, struct port_out *out)
@@ -476,7 +498,7 @@ static bool check_dir(struct plog *plog, struct plog__log *log, struct port_out 
     case PLOG__FAILED:
         if (plog__replay_may_try(plog, log, rc)) { return false; }
         if (rc == PORT_MISSING || rc == PORT_IO) {
-            lose_dir(plog, log);
+            lose_dir(plog, log, rc == PORT_MISSING ? DIR_GONE : DIR_ODD);
         } else {
             plog__replay_end(plog, log, PLOG_STORAGE);
         }
@@ -503,8 +525,10 @@ static void dir_checked(struct plog *plog, struct plog__log *log, const struct p
     plog__file_close(plog, &log->writer, out);
     if (is_read && plog__owner_judge(log, log->owner, log->owner_bytes) == PLOG__OURS) {
         log->is_dir_mine = true;
+    } else if (!is_read && event->done.rc != PORT_IO) { /* another time it may be had */
+        plog__replay_end(plog, log, PLOG_STORAGE);
     } else {
-        lose_dir(plog, log);
+        lose_dir(plog, log, DIR_ODD);
     }
 }
 
@@ -517,7 +541,7 @@ bool plog__replay_advance(struct plog *plog, struct plog__log *log, struct port_
     if (!log->is_dir_mine && !log->is_dir_lost) { return check_dir(plog, log, out); }
     if (log->is_dir_lost && state != PLOG__REPLAY_FIRST) {
         if (state == PLOG__REPLAY_TAIL) {
-            lose_dir(plog, log);
+            end_lost_tail(plog, log);
         } else {
             land_damaged(plog, log, plog__segment_last(log));
         }
@@ -544,9 +568,8 @@ void plog__replay_done(struct plog *plog, struct plog__log *log, const struct po
     uint64_t count = event->done.count;
     bool is_failed = event->done.rc != PORT_OK;
     if (is_failed && plog__replay_may_try(plog, log, event->done.rc)) { return; }
-    if (replay->state == PLOG__REPLAY_TAIL && is_failed) { /* nothing is cut of what can't be read */
-        log->is_damaged = true;
-        plog__replay_end(plog, log, PLOG_STORAGE);
+    if (replay->state == PLOG__REPLAY_TAIL && is_failed) {
+        plog__scan_lose(plog, log, event->done.rc);
     } else if (replay->state == PLOG__REPLAY_TAIL) {
         plog__scan_done(plog, log, base_min_u64(count, replay->window_bytes - replay->done_bytes));
     } else if (replay->state == PLOG__REPLAY_CHECK) {
@@ -700,10 +723,21 @@ void plog__recovery_check(struct plog *plog)
     if (!plog->is_recovery_ending || plog->scans_left > 0) { return; }
     plog->is_recovery_ending = false;
     if (plog->life != PLOG__RECOVERING) { return; } /* a stop came before it */
+    plog__note(plog, (struct plog__note){.kind = PLOG_OUT_RECOVERED, .result = plog->recovered});
+    if (plog->recovered != PLOG_OK) { return; }
     plog->life = PLOG__SERVING;
     plog->is_recovered = true;
-    plog__note(plog, (struct plog__note){.kind = PLOG_OUT_RECOVERED});
     plog__task_ready(plog, &plog->reaper.task);
+}
+
+bool plog_may_lack_ends(const struct plog *plog) { return plog->may_lack_ends; }
+
+/* Nothing says where a page-cache log ended, only that it had records. */
+static void mind_end(struct plog *plog, struct plog__log *log)
+{
+    bool had_records = log->offset_end > 0 || plog__segment_last(log) != NULL || plog__wait_next(log, 0) != NULL;
+    log->may_lack_end = log->config.is_page_cache && had_records;
+    plog->may_lack_ends = plog->may_lack_ends || log->may_lack_end;
 }
 
 void plog_recovery_end(struct plog *plog, enum plog_last_stop last_stop, struct port_out *out)
@@ -722,6 +756,7 @@ void plog_recovery_end(struct plog *plog, enum plog_last_stop last_stop, struct 
         bool has_tail = last != NULL && !last->is_sealed;
         /* What a round left that no entry names: of a log that nothing was replayed of nobody has looked. */
         if (last != NULL && last_stop == PLOG_LAST_UNCLEAN) { last->is_longer = true; }
+        if (last_stop == PLOG_LAST_UNCLEAN) { mind_end(plog, log); }
         if ((has_tail && (log->config.is_page_cache || log->is_suspect)) || plog__wait_next(log, 0) != NULL) {
             plog__scan_begin(plog, log);
         } else {

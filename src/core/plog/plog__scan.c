@@ -97,6 +97,17 @@ static void end_scan(struct plog *plog, struct plog__log *log)
     if (last != NULL && !last->is_sealed) { plog__seal(plog, log, last); }
 }
 
+void plog__scan_lose(struct plog *plog, struct plog__log *log, enum port_rc rc)
+{
+    if (rc != PORT_IO) {
+        plog__replay_end(plog, log, rc == PORT_NO_SPACE ? PLOG_NO_SPACE : PLOG_BUSY);
+        return;
+    }
+    log->is_damaged = true; /* nothing is cut of what can't be read, and nothing is appended to it */
+    log->is_failed = true;
+    plog__replay_end(plog, log, PLOG_DAMAGED);
+}
+
 bool plog__scan_tail(struct plog *plog, struct plog__log *log, struct port_out *out)
 {
     struct plog__replay *replay = &log->replay;
@@ -117,7 +128,7 @@ bool plog__scan_tail(struct plog *plog, struct plog__log *log, struct port_out *
         if (rc == PORT_MISSING) {
             end_scan(plog, log);
         } else {
-            plog__replay_end(plog, log, PLOG_STORAGE);
+            plog__scan_lose(plog, log, rc);
         }
         return true;
     case PLOG__GOT: break;

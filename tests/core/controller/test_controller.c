@@ -1477,6 +1477,51 @@ static void registering_writes_the_node_and_the_first_feature_level(void **state
     assert_int_equal(response->error_code, KAFKA_ERROR_POLICY_VIOLATION);
 }
 
+static void a_raised_leader_epoch_is_all_that_changes_of_a_partition(void **state)
+{
+    (void)state;
+    given_node();
+    given_topic("a", 3);
+    const struct base_part ids[] = {{.topic = topic("a")->id, .index = 0},
+                                    {.topic = {{99}}, .index = 0}, /* which is not there */
+                                    {.topic = topic("a")->id, .index = 2}};
+    struct metadata_partition before = *metadata_partition(desk->image, topic("a"), 2);
+    struct controller_raise request = {.ids = ids, .count = BASE_ARRAY_COUNT(ids)};
+    const struct controller_raised *answer = run(CONTROLLER_RAISE_EPOCHS, 0, &request);
+    assert_int_equal(answer->error_code, 0);
+    assert_int_equal(metadata_partition(desk->image, topic("a"), 0)->leader_epoch, 1);
+    assert_int_equal(metadata_partition(desk->image, topic("a"), 1)->leader_epoch, 0);
+    const struct metadata_partition *after = metadata_partition(desk->image, topic("a"), 2);
+    before.leader_epoch = before.partition_epoch = 1;
+    assert_int_equal(after->leader, before.leader);
+    assert_int_equal(after->leader_epoch, before.leader_epoch);
+    assert_int_equal(after->partition_epoch, before.partition_epoch);
+    assert_int_equal(after->replicas_count, before.replicas_count);
+    assert_int_equal(after->isr_count, before.isr_count);
+    assert_memory_equal(after->directories, before.directories, sizeof before.directories);
+    request.count = 0;
+    answer = run(CONTROLLER_RAISE_EPOCHS, 0, &request); /* nothing to be written */
+    assert_int_equal(answer->error_code, 0);
+    assert_true(controller_is_quiet(desk->controller));
+}
+
+static void a_raise_that_is_not_written_says_so(void **state)
+{
+    (void)state;
+    given_node();
+    given_topic("a", 1);
+    const struct base_part id = {.topic = topic("a")->id, .index = 0};
+    struct controller_raise request = {.ids = &id, .count = 1};
+    uint64_t token = submit(CONTROLLER_RAISE_EPOCHS, 0, &request);
+    pull();
+    controller_failed(desk->controller, CONTROLLER_UNDONE);
+    desk->has_proposal = false;
+    pull();
+    const struct controller_raised *answer = answer_of(token);
+    assert_int_equal(answer->error_code, KAFKA_ERROR_KAFKA_STORAGE_ERROR);
+    assert_int_equal(metadata_partition(desk->image, topic("a"), 0)->leader_epoch, 0);
+}
+
 static void replicas_are_spread_over_the_brokers(void **state)
 {
     (void)state;
@@ -1671,6 +1716,8 @@ int main(void)
         cmocka_unit_test(producer_ids_are_given_once_and_a_block_is_lost_with_the_node),
         cmocka_unit_test(topics_named_by_a_reader_are_created_together),
         cmocka_unit_test(registering_writes_the_node_and_the_first_feature_level),
+        cmocka_unit_test(a_raised_leader_epoch_is_all_that_changes_of_a_partition),
+        cmocka_unit_test(a_raise_that_is_not_written_says_so),
         cmocka_unit_test(replicas_are_spread_over_the_brokers),
         cmocka_unit_test(an_answer_keeps_the_configs_that_it_was_decided_with),
         cmocka_unit_test(at_the_limit_of_configs_those_that_are_there_can_be_changed),

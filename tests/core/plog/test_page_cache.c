@@ -446,6 +446,190 @@ static struct plog_ref given_log_that_changes(struct world *world, bool to_page_
     return world_log(world, 0, "topic", 0);
 }
 
+/* Three segments, each with its file: only the journal names them, or a checkpoint knows the first. */
+static struct world *given_segments_to_be_scanned(bool is_first_known, struct plog_ref *ref_out)
+{
+    struct world *world = given_world();
+    world->log_config.is_page_cache = true;
+    world->log_config.segment_bytes = 400;
+    *ref_out = world_log(world, 0, "topic", 0);
+    append(world, *ref_out, 2);
+    if (is_first_known) { world_checkpoint(world); }
+    world_run(world);
+    append(world, *ref_out, 4);
+    assert_int_equal(world_view(world, *ref_out).segment_count, 3);
+    move_start(world, *ref_out, 1);
+    world_crash(world, CRASH_PROCESS);
+    return world;
+}
+
+/* Nobody knows where the log ends, and a checkpoint would forget the segments that were not looked at. */
+static void a_start_that_can_not_look_for_an_end_does_not_go_on_and_the_next_one_finds_it(void **state)
+{
+    (void)state;
+    const struct fault refusals[] = {
+        {.kind = PORT_OPEN, .suffix = ".log", .times = 1000, .rc = PORT_NO_HANDLES},
+        {.kind = PORT_OPEN, .suffix = "00002.log", .times = 1000, .rc = PORT_NO_MEMORY},
+        {.kind = PORT_READ, .suffix = ".log", .skip = 1, .times = 1000, .rc = PORT_NO_MEMORY},
+        {.kind = PORT_OPEN, .suffix = ".metadata", .times = 1000, .rc = PORT_NO_HANDLES},
+    };
+    for (size_t i = 0; i < 2 * BASE_ARRAY_COUNT(refusals); i++) {
+        struct plog_ref ref;
+        struct world *world = given_segments_to_be_scanned(i % 2 != 0, &ref);
+        world_fault(world, refusals[i / 2]);
+        world->may_not_recover = true;
+        world_start(world);
+        assert_true(world->recovered != PLOG_OK || world->not_taken > 0);
+        plog_stop(world->plog, &world->out);
+        world_settle(world);
+        world_run(world);
+        assert_true(world->is_stopped);
+        world->may_not_recover = false;
+        world_restart(world, CRASH_PROCESS);
+        ref = world_log(world, 0, "topic", 0);
+        assert_int_equal(world_read_all(world, ref), 5);
+        world_free(world);
+    }
+}
+
+/* The node serves without it; whatever a checkpoint then knows of the log, no file of it is written over. */
+static void a_log_whose_end_can_not_be_read_keeps_its_files(void **state)
+{
+    (void)state;
+    const struct fault errors[] = {
+        {.kind = PORT_OPEN, .suffix = ".log", .times = 1000, .rc = PORT_IO},
+        {.kind = PORT_OPEN, .suffix = "00002.log", .times = 1000, .rc = PORT_IO},
+        {.kind = PORT_READ, .suffix = ".log", .times = 1000, .rc = PORT_IO},
+        {.kind = PORT_OPEN, .suffix = ".metadata", .times = 1000, .rc = PORT_IO},
+        {.kind = PORT_READ, .suffix = ".metadata", .times = 1000, .rc = PORT_IO},
+    };
+    for (size_t i = 0; i < 2 * BASE_ARRAY_COUNT(errors); i++) {
+        struct plog_ref ref;
+        struct world *world = given_segments_to_be_scanned(i % 2 != 0, &ref);
+        uint8_t written[3][400];
+        size_t sizes[3];
+        for (int k = 0; k < 3; k++) {
+            const struct node *file = segment_file(world, 2 * k);
+            assert_true(file->size <= sizeof written[k]);
+            sizes[k] = file->size;
+            memcpy(written[k], file->bytes, file->size);
+        }
+        world_fault(world, errors[i / 2]);
+        world_start(world);
+        world->fault_count = 0;
+        assert_true(world_view(world, world_log(world, 0, "topic", 0)).is_damaged);
+        for (int life = 0; life < 2; life++) {
+            world_checkpoint(world);
+            world_run(world);
+            world_restart(world, CRASH_PROCESS);
+            ref = world_log(world, 0, "topic", 0);
+            for (int n = 0; n < 3; n++) {
+                (void)world_append(world, ref, (struct batch_ask){.value_bytes = 101, .timestamp = 2000});
+                world_run(world);
+            }
+            world_alarm(world, 60000);
+        }
+        assert_true(world_view(world, ref).is_damaged);
+        assert_true(world_view(world, ref).offset_start >= 1); /* what was deleted stays so */
+        for (int k = 0; k < 3; k++) {
+            const struct node *file = segment_file(world, 2 * k);
+            assert_non_null(file);
+            assert_true(file->size >= sizes[k]);
+            assert_memory_equal(file->bytes, written[k], sizes[k]);
+        }
+        world_free(world);
+    }
+}
+
+/* It may have lost records that were read; nothing else may. */
+static void after_a_stop_that_was_not_clean_a_log_with_records_may_lack_its_end(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    struct plog_ref synced = world_log(world, 1, "topic", 0);
+    world->log_config.is_page_cache = true;
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    (void)world_log(world, 2, "topic", 0);
+    append(world, ref, 3);
+    append(world, synced, 3);
+    assert_false(world_view(world, ref).may_lack_end);
+    world_checkpoint(world);
+    world_run(world);
+    world_restart(world, CRASH_PROCESS);
+    assert_true(plog_may_lack_ends(world->plog));
+    assert_true(world_view(world, plog_find(world->plog, world_part(0))).may_lack_end);
+    assert_false(world_view(world, plog_find(world->plog, world_part(1))).may_lack_end);
+    assert_false(world_view(world, plog_find(world->plog, world_part(2))).may_lack_end);
+    world_stop(world);
+    world_restart(world, CRASH_PROCESS);
+    assert_false(plog_may_lack_ends(world->plog));
+    assert_false(world_view(world, plog_find(world->plog, world_part(0))).may_lack_end);
+    world_free(world);
+}
+
+static void expect_epoch_end(struct world *world, int32_t asked, int32_t epoch, int64_t end)
+{
+    int32_t epoch_found;
+    int64_t end_found;
+    plog_epoch_end(world->plog, plog_find(world->plog, world_part(0)), asked, &epoch_found, &end_found);
+    assert_int_equal(epoch_found, epoch);
+    assert_int_equal(end_found, end);
+}
+
+/* As the metadata tells it at each start: one epoch after the other. */
+static struct plog_ref open_up_to(struct world *world, int32_t epoch_last)
+{
+    struct plog_ref ref = {0};
+    for (int32_t epoch = 0; epoch <= epoch_last; epoch++) { ref = world_log(world, 0, "topic", epoch); }
+    return ref;
+}
+
+static void append_under(struct world *world, struct plog_ref ref, int32_t epoch, int count)
+{
+    for (int i = 0; i < count; i++) {
+        uint64_t token = world_append(world, ref, (struct batch_ask){.value_bytes = 100, .leader_epoch = epoch});
+        world_run(world);
+        assert_int_equal(world_answer(world, token)->result, PLOG_OK);
+    }
+}
+
+/* Each life has an epoch, and its end is where the next life began, however much of it a power cut took. */
+static void an_epoch_ends_where_the_next_life_went_on(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    world->log_config.is_page_cache = true;
+    struct plog_ref ref = open_up_to(world, 0);
+    append_under(world, ref, 0, 3);
+    world_checkpoint(world); /* three are kept */
+    world_run(world);
+    append_under(world, ref, 0, 4);
+    world_restart(world, CRASH_POWER);
+    ref = open_up_to(world, 1);
+    append_under(world, ref, 1, 10);
+    expect_epoch_end(world, 0, 0, 3);
+    expect_epoch_end(world, 1, 1, 13);
+    world_restart(world, CRASH_PROCESS); /* which takes nothing */
+    ref = open_up_to(world, 2);
+    append_under(world, ref, 2, 1);
+    expect_epoch_end(world, 0, 0, 3);
+    expect_epoch_end(world, 1, 1, 13);
+    expect_epoch_end(world, 2, 2, 14);
+    world_restart(world, CRASH_POWER); /* all but three again */
+    ref = open_up_to(world, 3);
+    append_under(world, ref, 3, 2);
+    expect_epoch_end(world, 0, 0, 3);
+    expect_epoch_end(world, 1, 0, 3); /* nothing is left of it, so it ended with the one before */
+    expect_epoch_end(world, 2, 0, 3);
+    expect_epoch_end(world, 3, 3, 5);
+    world_stop(world);
+    world_restart(world, CRASH_POWER);
+    (void)open_up_to(world, 3);
+    expect_epoch_end(world, 2, 0, 3);
+    expect_epoch_end(world, 3, 3, 5);
+    world_free(world);
+}
+
 static void a_log_that_changed_before_its_first_record_is_after_a_crash_what_it_was(void **state)
 {
     (void)state;
@@ -483,6 +667,10 @@ int main(void)
         cmocka_unit_test(what_a_start_gave_up_does_not_stand_in_the_way_of_what_came_later),
         cmocka_unit_test(a_last_segment_that_retention_took_is_no_damage),
         cmocka_unit_test(what_was_flushed_survives_a_power_loss_wherever_it_stops),
+        cmocka_unit_test(a_start_that_can_not_look_for_an_end_does_not_go_on_and_the_next_one_finds_it),
+        cmocka_unit_test(a_log_whose_end_can_not_be_read_keeps_its_files),
+        cmocka_unit_test(after_a_stop_that_was_not_clean_a_log_with_records_may_lack_its_end),
+        cmocka_unit_test(an_epoch_ends_where_the_next_life_went_on),
         cmocka_unit_test(a_log_that_changed_before_its_first_record_is_after_a_crash_what_it_was),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -437,7 +437,10 @@ static void take_out(struct world *world, const struct plog_out *out)
         world->replayed = out->result;
         world->not_taken += out->result == PLOG_OK || out->result == PLOG_DAMAGED ? 0 : 1;
         break;
-    case PLOG_OUT_RECOVERED: world->is_recovered = true; break;
+    case PLOG_OUT_RECOVERED:
+        world->recovered = out->result;
+        world->is_recovered = true;
+        break;
     case PLOG_OUT_DELETED: world->deleted += 1; break;
     case PLOG_OUT_STOPPED: world->is_stopped = true; break;
     case PLOG_OUT_WANT_CHECKPOINT: world->checkpoints_wanted += 1; break;
@@ -760,6 +763,8 @@ void world_start(struct world *world)
         world_run(world);
     }
     if (!world->is_crashed) { assert_true(world->is_recovered); }
+    bool must_recover = !world->is_crashed && !world->may_not_recover && !world->takes_refusals;
+    if (must_recover) { assert_int_equal(world->recovered, PLOG_OK); }
     world->last_stop = PLOG_LAST_UNCLEAN; /* of this life, until it stops */
 }
 

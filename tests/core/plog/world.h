@@ -120,7 +120,9 @@ struct world {
     uint64_t next_token;
     bool is_recovered, is_stopped, is_disk_failed, is_replayed;
     enum plog_result replayed;
-    int not_taken; /* replays that ended neither well nor in damage: a start gives up then */
+    enum plog_result recovered; /* of the last PLOG_OUT_RECOVERED */
+    bool may_not_recover;       /* world_start expects no good one */
+    int not_taken;              /* replays that ended neither well nor in damage: a start gives up then */
     int deleted;
     int marks;
     int checkpoints_wanted;

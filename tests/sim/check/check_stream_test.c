@@ -26,6 +26,7 @@ struct fixture {
     uint8_t group[GROUP_BYTES];
     struct port_piece piece;
     uint32_t life; /* of the groups that are written */
+    int32_t epoch; /* of its page-cache log */
 };
 
 static const struct port_file journal_file = {.shard = 0, .slot = 1, .generation = 1};
@@ -573,8 +574,12 @@ static void the_header_that_a_torn_group_left_standing_names_nothing(void **stat
 
 static void see_page_cache(struct fixture *f, int64_t end)
 {
-    struct check_log log = {
-        .id = part, .topic = base_slice_text("t"), .offset_end = end, .watermark = end, .is_page_cache = true};
+    struct check_log log = {.id = part,
+                            .topic = base_slice_text("t"),
+                            .offset_end = end,
+                            .watermark = end,
+                            .leader_epoch = f->epoch,
+                            .is_page_cache = true};
     check_stream_log(f->stream, &log, true);
 }
 
@@ -632,7 +637,7 @@ static void a_page_cache_log_is_acknowledged_when_written_and_not_before(void **
 }
 
 /* Two batches, the first of them synced; then the node is gone, and back with that end. */
-static struct fixture *given_crash(enum check_crash crash, int64_t end)
+static struct fixture *given_crash_and_epoch(enum check_crash crash, int64_t end, int32_t epoch)
 {
     struct fixture *f = given_page_cache();
     write_batch(f, 0);
@@ -640,10 +645,13 @@ static struct fixture *given_crash(enum check_crash crash, int64_t end)
     write_batch(f, 2);
     done(f, PORT_SYNC, segment_file, sync, PORT_OK, 0);
     check_stream_crash(f->stream, crash);
+    f->epoch = epoch;
     see_page_cache(f, end);
     check_stream_recovered(f->stream);
     return f;
 }
+
+static struct fixture *given_crash(enum check_crash crash, int64_t end) { return given_crash_and_epoch(crash, end, 1); }
 
 static void a_power_cut_takes_of_a_page_cache_log_what_was_not_synced_and_no_more(void **state)
 {
@@ -655,6 +663,13 @@ static void a_power_cut_takes_of_a_page_cache_log_what_was_not_synced_and_no_mor
     expect_only(f, NULL);
     expect_only(given_crash(CHECK_POWER, 0), "I18");
     expect_only(given_crash(CHECK_POWER, 6), "I18");
+}
+
+static void a_log_that_lost_what_was_read_must_not_go_on_under_the_same_epoch(void **state)
+{
+    (void)state;
+    expect_only(given_crash_and_epoch(CHECK_POWER, 2, 0), "I18");
+    expect_only(given_crash_and_epoch(CHECK_POWER, 4, 0), NULL); /* it lost nothing */
 }
 
 static void a_dead_process_takes_nothing_of_a_page_cache_log(void **state)
@@ -766,6 +781,7 @@ int main(void)
         cmocka_unit_test(the_header_that_a_torn_group_left_standing_names_nothing),
         cmocka_unit_test(a_page_cache_log_is_acknowledged_when_written_and_not_before),
         cmocka_unit_test(a_power_cut_takes_of_a_page_cache_log_what_was_not_synced_and_no_more),
+        cmocka_unit_test(a_log_that_lost_what_was_read_must_not_go_on_under_the_same_epoch),
         cmocka_unit_test(a_dead_process_takes_nothing_of_a_page_cache_log),
         cmocka_unit_test(fewer_records_than_flush_messages_are_acknowledged_and_not_synced),
         cmocka_unit_test(what_is_older_than_flush_ms_is_being_synced),
