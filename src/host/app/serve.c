@@ -23,7 +23,8 @@
 #define FDS_RESERVED     64 /* of the process: loops, disks, lock, standard streams */
 #define FDS_OF_SHARD     16
 #define PARTITIONS_FEW   64
-#define CONNECTIONS_MANY 16384 /* of a shard, unless max.connections asks for more: tables cost memory */
+#define SHARD_BYTES      ((uint64_t)48 << 20) /* what one can live on with all that the defaults allow it */
+#define CONNECTIONS_MANY 16384                /* of a shard, unless max.connections asks for more: tables cost memory */
 
 static const char usage[] =
     "usage: weir serve [--config FILE] [--set NAME=VALUE]... [--data-dir DIR]\n"
@@ -45,7 +46,8 @@ struct serve {
     struct observe observe; /* its shards, with their brokers */
     void **machines;        /* the same, as the host takes them */
     uint32_t shards;
-    uint64_t connections_max; /* of the node */
+    uint64_t memory_bytes;    /* of the node ... */
+    uint64_t connections_max; /* ... and these, too */
     _Atomic uint32_t ready_count;
     _Atomic bool is_ready; /* every shard */
 };
@@ -206,13 +208,27 @@ static int resolve_listener(const struct settings_listener *from, struct broker_
 
 /* ---- budgets ---- */
 
+/* One a core, unless told otherwise; fewer where the memory is not enough for so many. */
+static uint32_t shards_of(const struct serve *serve)
+{
+    if (serve->settings.shards != 0) { return serve->settings.shards; }
+    uint64_t cores = base_min_u64(app_cores(), BROKER_SHARDS_MAX);
+    uint64_t shards = base_max_u64(base_min_u64(cores, serve->memory_bytes / SHARD_BYTES), 1);
+    if (shards < cores) {
+        app_log_own(&serve->log, PORT_INFO,
+                    "%u shards, for %llu bytes of memory are too few for one on each of %u cores", (unsigned)shards,
+                    (unsigned long long)serve->memory_bytes, (unsigned)cores);
+    }
+    return (uint32_t)shards;
+}
+
 /* Shares descriptors between files and connections, and the rest between the shards. */
 static int share_out(struct serve *serve)
 {
     struct settings *settings = &serve->settings;
     struct broker_config *config = &settings->broker;
-    uint32_t cores = app_cores();
-    serve->shards = settings->shards != 0 ? settings->shards : (cores < BROKER_SHARDS_MAX ? cores : BROKER_SHARDS_MAX);
+    serve->memory_bytes = settings->memory_max_bytes != 0 ? settings->memory_max_bytes : app_memory_bytes() / 2;
+    serve->shards = shards_of(serve);
     uint64_t fds = app_raise_descriptors();
     uint64_t reserved = FDS_RESERVED + (uint64_t)FDS_OF_SHARD * serve->shards;
     if (settings->http_listener.size_bytes > 0) { reserved += HTTP_CONNECTIONS_MAX; }
@@ -261,7 +277,7 @@ static uint64_t queued_bytes_of_shard(const struct serve *serve)
 static int make_brokers(struct serve *serve)
 {
     struct settings *settings = &serve->settings;
-    uint64_t memory = settings->memory_max_bytes != 0 ? settings->memory_max_bytes : app_memory_bytes() / 2;
+    uint64_t memory = serve->memory_bytes;
     size_t region_bytes = (size_t)(memory / serve->shards) & ~(size_t)4095;
     serve->observe.shards = app_keep(serve->shards * sizeof *serve->observe.shards);
     serve->observe.shard_count = serve->shards;

@@ -261,6 +261,15 @@ class Serve(unittest.TestCase):
                 self.assertEqual(broker.stop()[0], 0)
             shutil.rmtree(os.path.join(self.data, "__cluster_metadata-0"))
 
+    def test_little_memory_has_one_shard_however_many_cores_there_are(self):
+        process = subprocess.Popen([WEIR, "serve", "--data-dir", self.data, "--set", "listeners=PLAINTEXT://127.0.0.1:0", "--set",
+                                    "weir.http.listener=", "--set", "weir.memory.max.bytes=67108864"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(process.kill)
+        with process.stdout, process.stderr:
+            self.assertTrue(process.stdout.readline().endswith(b" shards=1\n"))
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(process.wait(60), 0)
+
     def test_a_path_that_is_no_directory_is_named(self):
         path = os.path.join(self.temp.name, "file")
         with open(path, "w", encoding="ascii"):
