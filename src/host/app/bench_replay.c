@@ -331,7 +331,7 @@ static void on_done(struct replay *replay, const struct port_event *event, struc
     }
     if (op == OP_SEND) { conn->is_sending = false; }
     if (rc != PORT_OK) {
-        if (op == OP_CONNECT) { on_closed(replay, conn); } /* its last event */
+        if (op == OP_CONNECT && !conn->is_closing) { on_closed(replay, conn); } /* its last event */
         if (replay->is_over) { return; }
         end(replay, app_error("NETWORK_EXCEPTION", "%s: %s", replay->bootstrap, port_rc_name(rc)), event->now_ns);
         return;
@@ -403,7 +403,7 @@ static void step(void *machine, const struct port_event *event, struct port_out 
         return;
     }
     for (uint32_t i = 0; i < (uint32_t)(replay->connections + replay->followers); i++) {
-        if (replay->conns[i].is_up) { close_conn(&replay->conns[i], out); }
+        if (replay->conns[i].is_open) { close_conn(&replay->conns[i], out); }
     }
     if (replay->open == 0 && !replay->is_stopped) {
         replay->is_stopped = true;

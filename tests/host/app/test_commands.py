@@ -122,6 +122,34 @@ class Signals(unittest.TestCase):
             out, err = process.communicate(timeout=20)
             self.assertEqual((process.returncode, out, err), (1, b"", b"error: stopped by a signal before the broker had answered\n"))
 
+    def test_a_stop_waits_for_no_connection_that_does_not_come(self):
+        listener = socket.create_server(("127.0.0.1", 0), backlog=0)
+        self.addCleanup(listener.close)
+        port = listener.getsockname()[1]
+        beginning = f":{port:04X} 02 "  # to that port, SYN_SENT
+
+        def begin():
+            peer = socket.socket()
+            self.addCleanup(peer.close)
+            peer.setblocking(False)
+            peer.connect_ex(("127.0.0.1", port))
+
+        def count():
+            with open("/proc/net/tcp", encoding="ascii") as file:
+                return sum(beginning in line for line in file)
+
+        while count() == 0:  # until it has no room for one more
+            begin()
+        for arguments in (["bench", "replay", "produce"], ["topic", "list"]):
+            before = count()
+            process = subprocess.Popen([WEIR, *arguments, "--bootstrap", f"127.0.0.1:{port}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self.addCleanup(process.kill)
+            while count() == before:
+                self.assertIsNone(process.poll())
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=10)
+            self.assertEqual(process.returncode, 1)
+
     def test_a_second_signal_is_no_success(self):
         process = self.start("produce", "t")
         process.stdin.write(b"one\n")
