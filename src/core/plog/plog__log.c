@@ -475,8 +475,8 @@ static void sweep_flush(struct plog *plog, struct plog__log *log)
     uint64_t at_ns = flush_due_ns(log);
     if (at_ns == UINT64_MAX || last == NULL) { return; }
     if (at_ns <= plog->now_ns) {
+        /* For flush.messages they go on to count: they are not on the disk before the sync has ended. */
         log->unflushed_since_ns = 0;
-        log->unflushed_messages = 0;
         /* One that retention left empty has no file; what stands before it was synced when it was full. */
         if (last->synced_bytes < last->size_bytes) { plog__sync_want(plog, last); }
     } else {

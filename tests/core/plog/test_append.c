@@ -558,6 +558,39 @@ static void what_makes_flush_messages_full_is_answered_when_the_disk_has_it(void
     world_free(world);
 }
 
+static void put_off_the_sync(struct world *world)
+{
+    for (size_t i = 0; i < world->pending_end; i++) {
+        struct pending *pending = &world->pending[i];
+        if (pending->is_used && pending->effect.kind == PORT_SYNC) { pending->order = UINT64_MAX / 2; }
+    }
+}
+
+/* flush.ms has asked for a sync of the first one, which takes long: the third makes flush.messages full all the same. */
+static void what_is_acknowledged_and_not_synced_is_less_than_flush_messages_while_flush_ms_is_at_work(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    world->log_config.is_page_cache = true;
+    world->log_config.flush_messages = 3;
+    world->log_config.flush_ms = 50;
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 10});
+    world_run(world);
+    world->is_held = true;
+    world_alarm(world, 100);
+    put_off_the_sync(world);
+    world->is_held = false;
+    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 10});
+    uint64_t third = world_append(world, ref, (struct batch_ask){.value_bytes = 10});
+    while (!world_answer(world, third)->is_done) { assert_true(world_step(world)); }
+    assert_int_equal(world_answer(world, third)->result, PLOG_OK);
+    const struct node *node = &world->nodes[world_node(world, "topic-0/00000000000000000000.log")];
+    assert_int_equal(node->synced_size, node->size);
+    world_run(world);
+    world_free(world);
+}
+
 /* No flush by number or time looks at it again. */
 static void a_page_cache_segment_that_is_full_is_synced(void **state)
 {
@@ -729,6 +762,7 @@ int main(void)
         cmocka_unit_test(logs_with_segments_keep_their_durability_whatever_is_configured),
         cmocka_unit_test(page_cache_logs_are_flushed_by_messages_and_by_time),
         cmocka_unit_test(what_makes_flush_messages_full_is_answered_when_the_disk_has_it),
+        cmocka_unit_test(what_is_acknowledged_and_not_synced_is_less_than_flush_messages_while_flush_ms_is_at_work),
         cmocka_unit_test(a_page_cache_segment_that_is_full_is_synced),
         cmocka_unit_test(a_flush_that_is_due_before_a_new_segment_has_its_file_fails_nothing),
         cmocka_unit_test(appends_of_a_deleted_log_end_as_gone),
