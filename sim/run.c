@@ -302,6 +302,7 @@ static bool drain(struct run *run)
     run->is_calm = true;
     run->node.refuse_ppm = 0;
     run->prompt_ns = world_now(run->world) + 2 * run->slow_max_ns; /* what stands still now goes on before that */
+    if (run->cast.is_growing) { run->prompt_ns += 3 * ACTOR_HEARS_MS * WORLD_MS; }
     tell_actors(run, ACTOR_DRAIN);
     run__groups_calm(run);
     note(run, "calm");

@@ -32,6 +32,7 @@ struct run_shape { /* drawn from the seed; each may be set */
     int64_t churn; /* every topic but the first is deleted and made anew at times; 0: as drawn */
     int64_t trims; /* deletions of records that the admin asks for */
     int64_t hasties;
+    int64_t grows;    /* how often the admin adds partitions */
     int64_t settings; /* 1: the broker's own are others after each start */
 };
 

@@ -55,6 +55,7 @@ static const struct {
     {"churn", offsetof(struct run_shape, churn), 0, 1},
     {"trims", offsetof(struct run_shape, trims), 0, 1000},
     {"hasties", offsetof(struct run_shape, hasties), 0, 2},
+    {"grows", offsetof(struct run_shape, grows), 0, 1000},
     {"settings", offsetof(struct run_shape, settings), 0, 1},
 };
 
@@ -169,6 +170,14 @@ static int64_t draw_settings(uint64_t seed)
     return base_prng_chance(&prng, 1, 2) ? 1 : 0;
 }
 
+/* The same. */
+static int64_t draw_grows(uint64_t seed)
+{
+    struct base_prng prng;
+    base_prng_init(&prng, seed, UINT64_C(0x67726f77)); /* "grow" */
+    return base_prng_chance(&prng, 1, 3) ? (int64_t)base_prng_below(&prng, 8) + 1 : 0;
+}
+
 void run__shape_draw(struct run *run, struct world_knobs *knobs)
 {
     const struct run_config *config = run->config;
@@ -199,6 +208,7 @@ void run__shape_draw(struct run *run, struct world_knobs *knobs)
     shape->trims = draw_trims(config->seed);
     shape->hasties = draw_hasties(config->seed);
     shape->settings = draw_settings(config->seed);
+    shape->grows = draw_grows(config->seed);
     shape->refusals = base_prng_chance(&run->prng, 1, 4) ? 1 : 0;
     shape->region_mb = base_prng_chance(&run->prng, 1, 3) ? draw(run, NODE_REGION_MB_MIN, 30) : NODE_REGION_MB_MAX;
     shape->rots = base_prng_chance(&run->prng, 1, 5) ? draw(run, 1, 6) : 0;
@@ -312,6 +322,7 @@ static void make_topics(struct run *run)
 {
     struct actor_cast *cast = &run->cast;
     cast->is_churning = run->shape.churn != 0;
+    cast->is_growing = run->shape.grows > 0;
     cast->topic_count = (uint32_t)base_min_u64((uint64_t)run->shape.topics, ACTOR_TOPICS_MAX);
     for (uint32_t i = 0; i < cast->topic_count; i++) {
         struct actor_topic *topic = &cast->topics[i];
@@ -385,6 +396,7 @@ void run__add_actors(struct run *run)
     struct actor_spec *admin = add_actor(run, ACTOR_ADMIN, 'a');
     admin->wanted = (uint32_t)run->shape.admin_operations;
     admin->trims = (uint32_t)run->shape.trims;
+    admin->grows = (uint32_t)run->shape.grows;
     uint32_t producers = (uint32_t)base_min_u64((uint64_t)run->shape.producers, 6);
     for (uint32_t i = 0; i < producers; i++) { make_producer(run, i, producers); }
     for (uint32_t i = 0; i < (uint32_t)base_min_u64((uint64_t)run->shape.consumers, 4); i++) {

@@ -79,6 +79,8 @@ static struct client *make_client(const struct actor *actor, struct base_region 
     config.connect_timeout_ms = 2000;
     config.delivery_timeout_ms = 30000;
     config.topic_missing_ms = 2000;
+    bool hears_soon = spec->cast->is_growing && spec->role != ACTOR_VERIFIER;
+    if (hears_soon) { config.metadata_max_age_ms = ACTOR_HEARS_MS; }
     config.acks = spec->acks;
     config.idempotence = spec->idempotence;
     config.compression = spec->compression;
@@ -103,6 +105,7 @@ static void *create(void *context, const struct world_boot *boot)
     actor->boot = *boot;
     base_prng_init(&actor->prng, boot->seed, 1);
     base_prng_init(&actor->trim_prng, boot->seed, UINT64_C(0x7472696d)); /* "trim" */
+    base_prng_init(&actor->grow_prng, boot->seed, UINT64_C(0x67726f77)); /* "grow" */
     actor->next_ns = UINT64_MAX;
     actor->rude.conn = (struct port_conn){.slot = 0, .generation = 0};
     if (actor->spec->role == ACTOR_RUDE) { return actor; }

@@ -22,6 +22,7 @@
 #define ACTOR_TOPICS_MAX     12
 #define ACTOR_PARTITIONS_MAX 6
 #define ACTOR_REGION_BYTES   ((size_t)8 << 20)
+#define ACTOR_HEARS_MS       700 /* of what topics there are, so often, where these grow */
 #define ACTOR_MEMBERS_MAX    160 /* of a crowd; of those that are large, whose region is twice as large, too */
 
 struct actor_topic {
@@ -69,6 +70,7 @@ struct actor_cast {
     uint32_t topic_count;
     struct actor_groups groups;
     bool is_churning;           /* topics are deleted and made anew twice as often */
+    bool is_growing;            /* ... get more partitions: who has not heard of them is refused by its own client */
     bool is_default_page_cache; /* what the broker gives a topic that says nothing of durability */
     bool is_default_open;       /* ... may be another by now: every topic says it */
     uint32_t sessions;          /* drawn by readers */
@@ -99,6 +101,7 @@ struct actor_spec {
     uint32_t number; /* record.producer */
     uint32_t wanted; /* records, or operations */
     uint32_t trims;  /* admin: deletions of records, besides */
+    uint32_t grows;  /* ... and how often partitions are added */
     uint64_t pause_max_ns;
     uint32_t value_bytes_max;
     enum client_acks acks;

@@ -98,6 +98,8 @@ struct actor {
     struct hasty hasty;
     struct base_prng trim_prng; /* admin: deletions of records draw from it alone */
     uint32_t trims_asked;
+    struct base_prng grow_prng; /* the same: partitions that are added */
+    uint32_t grows_asked;
     struct crowd *crowd; /* NULL: none */
 };
 
@@ -123,6 +125,7 @@ void actor__administer(struct actor *actor);
 void actor__answered(struct actor *actor, const struct client_result *result);
 /* Calls, each one operation of the history. False: no room now. */
 bool actor__ask_topic(struct actor *actor, uint32_t topic, bool is_final);
+bool actor__ask_configs(struct actor *actor, uint32_t topic, bool is_final);
 bool actor__ask_offsets(struct actor *actor, uint32_t topic, int32_t partition, int64_t at, bool is_final);
 
 void actor__verify(struct actor *actor);

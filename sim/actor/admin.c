@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 
+#include "wire/kafka/create_partitions.h"
 #include "wire/kafka/create_topics.h"
 #include "wire/kafka/delete_records.h"
 #include "wire/kafka/delete_topics.h"
@@ -21,14 +22,18 @@
 
 /* ---- asking ---- */
 
+static bool is_of_controller(int16_t api_key)
+{
+    return api_key == KAFKA_API_CREATE_TOPICS || api_key == KAFKA_API_DELETE_TOPICS ||
+           api_key == KAFKA_API_CREATE_PARTITIONS;
+}
+
 static bool ask(struct actor *actor, const struct history_op *op, int16_t api_key, const void *request)
 {
     struct history *history = actor->spec->cast->history;
     struct client_call call = {.token = (uint64_t)history->op_count + 1,
                                .api_key = api_key,
-                               .target = api_key == KAFKA_API_CREATE_TOPICS || api_key == KAFKA_API_DELETE_TOPICS
-                                             ? CLIENT_TO_CONTROLLER
-                                             : CLIENT_TO_ANY,
+                               .target = is_of_controller(api_key) ? CLIENT_TO_CONTROLLER : CLIENT_TO_ANY,
                                .request = request,
                                .timeout_ms = 10000};
     if (client_call(actor->client, &call) != BASE_OK) { return false; }
@@ -238,40 +243,72 @@ static bool ask_call(struct actor *actor, uint32_t topic, int16_t api_key, const
     return ask(actor, &op, api_key, request);
 }
 
-static bool ask_configs(struct actor *actor, uint32_t at)
+bool actor__ask_configs(struct actor *actor, uint32_t at, bool is_final)
 {
+    struct history_op op = op_of(actor, HISTORY_CONFIG, at);
+    op.is_final = is_final;
     struct kafka_describe_configs_request_describe_configs_resource wanted;
     kafka_describe_configs_request_describe_configs_resource_init(&wanted);
     wanted.resource_type = 2; /* a topic */
-    wanted.resource_name = kafka_text_words(actor->spec->cast->topics[at].name);
+    wanted.resource_name = kafka_text_words(op.topic);
     wanted.configuration_keys_count = -1;
     struct kafka_describe_configs_request request;
     kafka_describe_configs_request_init(&request);
     request.resources = &wanted;
     request.resources_count = 1;
-    return ask_call(actor, at, KAFKA_API_DESCRIBE_CONFIGS, &request);
+    return ask(actor, &op, KAFKA_API_DESCRIBE_CONFIGS, &request);
 }
 
-/* A change that nothing of what is judged depends on: it goes the way of all changes. */
+#define ALTERED_MAX 1000000
+
+/* A change that nothing depends on but what is told of it: it goes the way of all changes. */
 static bool ask_alter(struct actor *actor, uint32_t at)
 {
+    bool is_removal = actor__below(actor, 3) == 0;
+    uint32_t number = actor__below(actor, ALTERED_MAX);
+    struct history_op op = op_of(actor, HISTORY_ALTER, at);
+    op.at = is_removal ? -1 : (int64_t)number;
+    char words[12];
+    (void)snprintf(words, sizeof words, "%" PRIu32, number); /* short */
     struct kafka_incremental_alter_configs_request_alterable_config config;
     kafka_incremental_alter_configs_request_alterable_config_init(&config);
-    bool is_removal = actor__below(actor, 2) == 0;
-    config.name = kafka_text_words("min.compaction.lag.ms");
+    config.name = kafka_text_words(HISTORY_ALTERED);
     config.config_operation = is_removal ? 1 : 0;
-    config.value = is_removal ? kafka_text_null() : kafka_text_words("7");
+    config.value = is_removal ? kafka_text_null() : kafka_text_words(words);
     struct kafka_incremental_alter_configs_request_alter_configs_resource wanted;
     kafka_incremental_alter_configs_request_alter_configs_resource_init(&wanted);
     wanted.resource_type = 2; /* a topic */
-    wanted.resource_name = kafka_text_words(actor->spec->cast->topics[at].name);
+    wanted.resource_name = kafka_text_words(op.topic);
     wanted.configs = &config;
     wanted.configs_count = 1;
     struct kafka_incremental_alter_configs_request request;
     kafka_incremental_alter_configs_request_init(&request);
     request.resources = &wanted;
     request.resources_count = 1;
-    return ask_call(actor, at, KAFKA_API_INCREMENTAL_ALTER_CONFIGS, &request);
+    return ask(actor, &op, KAFKA_API_INCREMENTAL_ALTER_CONFIGS, &request);
+}
+
+/* Several at once, so that it would be seen if some of them were told of. */
+static bool ask_grow(struct actor *actor)
+{
+    struct actor_cast *cast = actor->spec->cast;
+    uint32_t at = (uint32_t)base_prng_below(&actor->grow_prng, cast->topic_count);
+    const struct actor_topic *topic = &cast->topics[at];
+    int32_t more = 1 + (int32_t)base_prng_below(&actor->grow_prng, 3);
+    if (!topic->is_ready || topic->partition_count >= ACTOR_PARTITIONS_MAX) { return false; }
+    struct history_op op = op_of(actor, HISTORY_GROW, at);
+    op.count = base_min_i64(topic->partition_count + more, ACTOR_PARTITIONS_MAX);
+    struct kafka_create_partitions_request_create_partitions_topic wanted;
+    kafka_create_partitions_request_create_partitions_topic_init(&wanted);
+    wanted.name = kafka_text_words(op.topic);
+    wanted.count = (int32_t)op.count;
+    wanted.assignments_count = -1;
+    struct kafka_create_partitions_request request;
+    kafka_create_partitions_request_init(&request);
+    request.topics = &wanted;
+    request.topics_count = 1;
+    request.timeout_ms = 8000;
+    return ask(actor, &op, KAFKA_API_CREATE_PARTITIONS, &request);
 }
 
 static bool ask_sizes(struct actor *actor, uint32_t at)
@@ -322,7 +359,7 @@ static bool ask_something_else(struct actor *actor, uint32_t at)
     case 1: return ask_sizes(actor, at);
     case 2: return ask_producers(actor, at);
     case 3: return ask_epoch(actor, at);
-    default: return ask_configs(actor, at);
+    default: return actor__ask_configs(actor, at, false);
     }
 }
 
@@ -340,26 +377,92 @@ static void answer_create(struct actor *actor, struct history_op *op, const stru
     }
 }
 
+#define NOT_WHOLE (-2) /* partitions: not from 0 on, each once and led by somebody */
+
+static void is_not_there(struct history_op *op)
+{
+    if (op->error != KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION) { return; }
+    op->error = 0;
+    op->count = -1;
+    op->id = (struct base_uuid){{0}};
+}
+
+/* `told`: the partitions that were seen, of the first 64. */
+static bool note_partition(uint64_t *told, int16_t error, int32_t index, int32_t leader)
+{
+    if (error != 0 || leader < 0 || index < 0 || index >= 64 || (*told >> index & 1) != 0) { return false; }
+    *told |= UINT64_C(1) << index;
+    return true;
+}
+
 static void answer_topic(struct history_op *op, const struct client_result *result)
 {
+    uint64_t told = 0;
+    bool is_whole = true;
     if (result->api_key == KAFKA_API_DESCRIBE_TOPIC_PARTITIONS) {
         const struct kafka_describe_topic_partitions_response *answer = result->answer;
         if (answer->topics_count != 1) { return; }
-        op->error = answer->topics[0].error_code;
-        op->count = answer->topics[0].partitions_count;
-        op->id = answer->topics[0].topic_id;
+        const struct kafka_describe_topic_partitions_response_describe_topic_partitions_response_topic *topic =
+            &answer->topics[0];
+        op->error = topic->error_code;
+        op->count = topic->partitions_count;
+        op->id = topic->topic_id;
+        for (int32_t i = 0; i < topic->partitions_count; i++) {
+            is_whole = is_whole && note_partition(&told, topic->partitions[i].error_code,
+                                                  topic->partitions[i].partition_index, topic->partitions[i].leader_id);
+        }
     } else {
         const struct kafka_metadata_response *answer = result->answer;
         if (answer->topics_count != 1) { return; }
-        op->error = answer->topics[0].error_code;
-        op->count = answer->topics[0].partitions_count;
-        op->id = answer->topics[0].topic_id;
+        const struct kafka_metadata_response_metadata_response_topic *topic = &answer->topics[0];
+        op->error = topic->error_code;
+        op->count = topic->partitions_count;
+        op->id = topic->topic_id;
+        for (int32_t i = 0; i < topic->partitions_count; i++) {
+            is_whole = is_whole && note_partition(&told, topic->partitions[i].error_code,
+                                                  topic->partitions[i].partition_index, topic->partitions[i].leader_id);
+        }
     }
-    if (op->error == KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION) {
-        op->error = 0;
-        op->count = -1;
-        op->id = (struct base_uuid){{0}};
+    if (op->error == 0 && (!is_whole || (told & (told + 1)) != 0)) { op->count = NOT_WHOLE; }
+    is_not_there(op);
+}
+
+static void answer_configs(struct history_op *op, const struct kafka_describe_configs_response *answer)
+{
+    if (answer->results_count != 1) { return; }
+    op->error = answer->results[0].error_code;
+    op->at = -1;
+    for (int32_t i = 0; i < answer->results[0].configs_count; i++) {
+        const struct kafka_describe_configs_response_describe_configs_resource_result *config =
+            &answer->results[0].configs[i];
+        if (kafka_text_is(config->name, "weir.durability") && kafka_text_is(config->value, "page-cache")) {
+            op->count = HISTORY_LOSSY;
+        }
+        bool is_own = config->config_source == 1; /* the topic's */
+        if (!kafka_text_is(config->name, HISTORY_ALTERED) || !is_own) { continue; }
+        int64_t number;
+        bool is_number = base_text_parse_i64(kafka_text_slice(config->value), &number) == BASE_OK;
+        op->at = is_number ? number : INT64_MIN; /* which nobody asked for */
     }
+    is_not_there(op);
+}
+
+/* Its producers know of the new ones from now on, and others by and by. */
+static void answer_grow(struct actor *actor, struct history_op *op,
+                        const struct kafka_create_partitions_response *answer)
+{
+    if (answer->results_count != 1) { return; }
+    op->error = answer->results[0].error_code;
+    struct actor_cast *cast = actor->spec->cast;
+    for (uint32_t i = 0; i < cast->topic_count; i++) {
+        if (op->error != 0 || strcmp(cast->topics[i].name, op->topic) != 0) { continue; }
+        cast->topics[i].partition_count = (int32_t)op->count;
+    }
+}
+
+static void answer_alter(struct history_op *op, const struct kafka_incremental_alter_configs_response *answer)
+{
+    if (answer->responses_count == 1) { op->error = answer->responses[0].error_code; }
 }
 
 static void answer_offsets(struct history_op *op, const struct kafka_list_offsets_response *answer)
@@ -389,6 +492,9 @@ static void read_answer(struct actor *actor, struct history_op *op, const struct
     case HISTORY_TOPIC: answer_topic(op, result); return;
     case HISTORY_OFFSETS: answer_offsets(op, result->answer); return;
     case HISTORY_TRIM: answer_trim(op, result->answer); return;
+    case HISTORY_GROW: answer_grow(actor, op, result->answer); return;
+    case HISTORY_ALTER: answer_alter(op, result->answer); return;
+    case HISTORY_CONFIG: answer_configs(op, result->answer); return;
     default: return;
     }
 }
@@ -503,7 +609,10 @@ void actor__administer(struct actor *actor)
     }
     if (actor->now_ns < actor->next_ns) { return; }
     bool is_trim = actor->trims_asked < actor->spec->trims && base_prng_chance(&actor->trim_prng, 1, 3);
-    if (is_trim) {
+    bool is_grow = actor->grows_asked < actor->spec->grows && base_prng_chance(&actor->grow_prng, 1, 4);
+    if (is_grow) {
+        if (ask_grow(actor)) { actor->grows_asked += 1; }
+    } else if (is_trim) {
         if (ask_trim(actor)) { actor->trims_asked += 1; }
     } else if (!create_missing(actor)) {
         do_something(actor);

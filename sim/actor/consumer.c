@@ -101,10 +101,9 @@ static void begin(struct actor *actor, uint32_t at)
     actor__assign(actor, at, start, actor__below(actor, 60));
 }
 
-static void choose(struct actor *actor)
+static void choose(struct actor *actor, uint32_t wanted)
 {
     const struct actor_cast *cast = actor->spec->cast;
-    uint32_t wanted = 1 + actor__below(actor, 6);
     for (uint32_t i = 0; i < wanted; i++) {
         uint32_t topic = actor__below(actor, cast->topic_count);
         int32_t partition = (int32_t)actor__below(actor, (uint32_t)cast->topics[topic].partition_count);
@@ -112,7 +111,7 @@ static void choose(struct actor *actor)
         for (uint32_t j = 0; j < actor->assignment_count; j++) {
             is_new = is_new && (actor->assignments[j].topic != topic || actor->assignments[j].partition != partition);
         }
-        if (!is_new) { continue; }
+        if (!is_new || actor->assignment_count == ASSIGNMENTS_MAX) { continue; }
         actor->assignments[actor->assignment_count++] =
             (struct assignment){.topic = topic, .partition = partition, .is_wanted = true};
     }
@@ -126,7 +125,8 @@ void actor__consume(struct actor *actor)
         return;
     }
     if (actor->now_ns < actor->next_ns) { return; }
-    if (actor->assignment_count == 0) { choose(actor); }
+    if (actor->assignment_count == 0) { choose(actor, 1 + actor__below(actor, 6)); }
+    if (actor->done % 4 == 3) { choose(actor, 1); } /* one that was added, perhaps */
     for (uint32_t i = 0; i < actor->assignment_count; i++) {
         if (actor->assignments[i].session == 0) { begin(actor, i); }
     }

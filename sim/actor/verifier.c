@@ -1,6 +1,6 @@
 /* verifier.c: see actor.h. After everything: which topics are there, all that is in them, and what the broker says of it.
  *
- *   stage 0: ask for each topic -> 1: read each partition to its end -> 2: ask for offsets -> UINT32_MAX: done
+ *   stage 0: ask for each topic and its configs -> 1: read each partition to its end -> 2: ask for offsets -> UINT32_MAX: done
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -9,8 +9,11 @@
 static void ask_all_topics(struct actor *actor)
 {
     const struct actor_cast *cast = actor->spec->cast;
-    while (actor->done < cast->topic_count) {
-        if (!actor__ask_topic(actor, actor->done, true)) { return; }
+    while (actor->done < 2 * cast->topic_count) {
+        uint32_t topic = actor->done / 2;
+        bool is_asked =
+            actor->done % 2 == 0 ? actor__ask_topic(actor, topic, true) : actor__ask_configs(actor, topic, true);
+        if (!is_asked) { return; }
         actor->done += 1;
     }
 }
@@ -65,7 +68,7 @@ void actor__verify(struct actor *actor)
     switch (actor->stage) {
     case 0:
         ask_all_topics(actor);
-        if (actor->done == actor->spec->cast->topic_count && actor->outstanding == 0) { actor->stage = 1; }
+        if (actor->done == 2 * actor->spec->cast->topic_count && actor->outstanding == 0) { actor->stage = 1; }
         return;
     case 1:
         if (!has_read_all(actor, is_time)) { return; }

@@ -14,7 +14,7 @@ static const char *const kind_names[HISTORY_KIND_COUNT] = {
     [HISTORY_NOTE] = "note",           [HISTORY_JOIN] = "join",         [HISTORY_SYNC] = "sync",
     [HISTORY_HEARTBEAT] = "heartbeat", [HISTORY_LEAVE] = "leave",       [HISTORY_COMMIT] = "commit",
     [HISTORY_COMMITTED] = "committed", [HISTORY_UNCOMMIT] = "uncommit", [HISTORY_DISBAND] = "disband",
-    [HISTORY_GROW] = "grow",
+    [HISTORY_GROW] = "grow",           [HISTORY_ALTER] = "alter",       [HISTORY_CONFIG] = "config",
 };
 static const char *const what_names[] = {"invoke", "ok", "fail", "unknown"};
 

@@ -33,9 +33,13 @@ enum history_kind {
     HISTORY_UNCOMMIT,  /* topic, partition: the committed offset goes */
     HISTORY_DISBAND,   /* the group goes */
     HISTORY_GROW,      /* topic, count: its partitions from now on */
-    HISTORY_NOTE,      /* one line, ok; text: "calm", "final", "crash", "restart", "age" */
+    HISTORY_ALTER,     /* topic, at: what its ALTERED config becomes (-1: its default again) */
+    HISTORY_CONFIG, /* topic; ok: at (ALTERED, as it is told; -1: it is the default), count: HISTORY_LOSSY, -1: it is not there */
+    HISTORY_NOTE, /* one line, ok; text: "calm", "final", "crash", "restart", "age" */
     HISTORY_KIND_COUNT
 };
+
+#define HISTORY_ALTERED "min.compaction.lag.ms" /* a config of topics that changes nothing */
 
 /* What may be gone of a topic: what is at the front; what was there when the power went. */
 enum { HISTORY_TRIMMED = 1, HISTORY_LOSSY = 2 };

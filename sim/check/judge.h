@@ -11,7 +11,7 @@
  *     I20  nothing is read that nobody produced
  *     I21  every operation ended; what was asked after the faults stopped (final=1) succeeded
  *     I22  what failed definitely is never read
- *     I23  ListOffsets, Metadata and DeleteRecords answer what the history allows; what records were deleted before stays the start
+ *     I23  ListOffsets, Metadata, DescribeConfigs and DeleteRecords answer what the history allows; what records were deleted before stays the start
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -130,25 +130,114 @@ static bool may_have_happened(const struct judge *judge, enum history_kind kind,
     return false;
 }
 
-static void judge_topic(struct judge *judge, const struct history_op *asked)
+/* The last that had surely happened when it was asked; NULL: none. */
+static const struct history_op *last_sure(const struct judge *judge, enum history_kind kind,
+                                          const struct history_op *asked)
 {
-    const struct history_op *created = NULL, *deleted = NULL; /* the last that had surely happened */
+    const struct history_op *last = NULL;
     for (uint32_t i = 0; i < judge->history->op_count; i++) {
         const struct history_op *op = &judge->history->ops[i];
         if (op->what != HISTORY_OK || op->end_ns >= asked->invoke_ns || strcmp(op->topic, asked->topic) != 0) {
             continue;
         }
-        if (op->kind == HISTORY_CREATE) { created = op; }
-        if (op->kind == HISTORY_DELETE) { deleted = op; }
+        if (op->kind == kind) { last = op; }
     }
+    return last;
+}
+
+static const struct history_op *last_created(const struct judge *judge, const struct history_op *asked)
+{
+    return last_sure(judge, HISTORY_CREATE, asked);
+}
+
+/* How many partitions it surely had. */
+static int64_t count_known(const struct judge *judge, const struct history_op *asked, const struct history_op *created)
+{
+    int64_t count = created->count;
+    for (uint32_t i = 0; i < judge->history->op_count; i++) {
+        const struct history_op *op = &judge->history->ops[i];
+        bool is_sure = op->kind == HISTORY_GROW && op->what == HISTORY_OK && op->end_ns < asked->invoke_ns &&
+                       op->invoke_ns >= created->invoke_ns;
+        if (is_sure && strcmp(op->topic, asked->topic) == 0) { count = base_max_i64(count, op->count); }
+    }
+    return count;
+}
+
+/* All of them, or all that it may have grown to: none of a growth alone. */
+static bool is_grown_to(const struct judge *judge, const struct history_op *asked, const struct history_op *created)
+{
+    int64_t known = count_known(judge, asked, created);
+    if (asked->count == known) { return true; }
+    for (uint32_t i = 0; i < judge->history->op_count; i++) {
+        const struct history_op *op = &judge->history->ops[i];
+        if (op->kind != HISTORY_GROW || op->what == HISTORY_FAIL || strcmp(op->topic, asked->topic) != 0) { continue; }
+        bool may_be = op->what != HISTORY_OK || op->end_ns >= asked->invoke_ns;
+        if (may_be && op->invoke_ns <= asked->end_ns && op->count == asked->count && op->count > known) { return true; }
+    }
+    return false;
+}
+
+static void judge_topic(struct judge *judge, const struct history_op *asked)
+{
+    const struct history_op *created = last_created(judge, asked);
+    const struct history_op *deleted = last_sure(judge, HISTORY_DELETE, asked);
     bool is_there = asked->count >= 0;
     if (is_there && !may_have_happened(judge, HISTORY_CREATE, deleted, asked)) {
         check_breach(judge->report, "I23", "topic %s can't be there, and the answer was that it is", asked->topic);
     }
     if (created == NULL || may_have_happened(judge, HISTORY_DELETE, created, asked)) { return; }
-    if (!is_there || asked->count != created->count) {
-        check_breach(judge->report, "I23", "topic %s has %" PRId64 " partitions, and the answer was %" PRId64,
-                     asked->topic, created->count, asked->count);
+    if (is_there && is_grown_to(judge, asked, created)) { return; }
+    check_breach(judge->report, "I23", "topic %s has %" PRId64 " partitions, and the answer was %" PRId64, asked->topic,
+                 count_known(judge, asked, created), asked->count);
+}
+
+/* ---- I23: what is told of its configs ---- */
+
+/* Nothing that is sure came after it, before it was asked. */
+static bool is_last_sure(const struct judge *judge, const struct history_op *alter, const struct history_op *asked)
+{
+    if (alter->what != HISTORY_OK) { return true; } /* it may come yet */
+    for (uint32_t i = 0; i < judge->history->op_count; i++) {
+        const struct history_op *op = &judge->history->ops[i];
+        if (op->kind != HISTORY_ALTER || op->what != HISTORY_OK || strcmp(op->topic, asked->topic) != 0) { continue; }
+        if (op->invoke_ns >= alter->end_ns && op->end_ns < asked->invoke_ns && op != alter) { return false; }
+    }
+    return true;
+}
+
+/* It was set to that, and is so still, or may be. */
+static bool may_be_set(const struct judge *judge, const struct history_op *asked, const struct history_op *created)
+{
+    bool is_any_sure = false;
+    for (uint32_t i = 0; i < judge->history->op_count; i++) {
+        const struct history_op *op = &judge->history->ops[i];
+        if (op->kind != HISTORY_ALTER || op->what == HISTORY_FAIL || strcmp(op->topic, asked->topic) != 0) { continue; }
+        bool is_of_it = op->invoke_ns <= asked->end_ns && (op->what != HISTORY_OK || op->end_ns >= created->invoke_ns);
+        if (!is_of_it) { continue; }
+        is_any_sure = is_any_sure || (op->what == HISTORY_OK && op->end_ns < asked->invoke_ns);
+        if (op->at == asked->at && is_last_sure(judge, op, asked)) { return true; }
+    }
+    return asked->at == -1 && !is_any_sure;
+}
+
+static void judge_config(struct judge *judge, const struct history_op *asked)
+{
+    const struct history_op *created = last_created(judge, asked);
+    if (created == NULL || may_have_happened(judge, HISTORY_DELETE, created, asked)) { return; }
+    if (asked->count < 0) {
+        check_breach(judge->report, "I23", "topic %s is there, and its configs are those of none", asked->topic);
+        return;
+    }
+    if ((asked->count & HISTORY_LOSSY) != (created->at & HISTORY_LOSSY)) {
+        check_breach(judge->report, "I23", "topic %s was made %s, and is told to be %s", asked->topic,
+                     (created->at & HISTORY_LOSSY) != 0 ? "page-cache" : "synced",
+                     (asked->count & HISTORY_LOSSY) != 0 ? "page-cache" : "synced");
+    }
+    if (!may_be_set(judge, asked, created)) {
+        check_breach(judge->report, "I23",
+                     HISTORY_ALTERED " of topic %s is told to be %" PRId64
+                                     ", which nobody can have left it at (-1: its default)",
+                     asked->topic, asked->at);
     }
 }
 
@@ -160,5 +249,6 @@ void judge__answers(struct judge *judge)
         if (op->what != HISTORY_OK || op->error != 0) { continue; }
         if (op->kind == HISTORY_OFFSETS) { judge_offsets(judge, op); }
         if (op->kind == HISTORY_TOPIC) { judge_topic(judge, op); }
+        if (op->kind == HISTORY_CONFIG) { judge_config(judge, op); }
     }
 }

@@ -146,11 +146,17 @@ static void judge_trimmed(struct judge *judge, const struct history_op *trim)
     }
 }
 
+/* At most; -1: nobody knows. */
 static int64_t partitions_of(const struct judge *judge, const char *topic)
 {
     int64_t count = -1;
     for (uint32_t i = 0; i < judge->create_count; i++) {
         if (strcmp(judge->creates[i]->topic, topic) == 0) { count = base_max_i64(count, judge->creates[i]->count); }
+    }
+    for (uint32_t i = 0; i < judge->history->op_count; i++) {
+        const struct history_op *op = &judge->history->ops[i];
+        bool may_have_grown = op->kind == HISTORY_GROW && op->what != HISTORY_FAIL && strcmp(op->topic, topic) == 0;
+        if (may_have_grown && count >= 0) { count = base_max_i64(count, op->count); }
     }
     return count;
 }

@@ -551,6 +551,93 @@ static void a_history_reads_as_it_was_written(void **state)
     history_free(&again);
 }
 
+/* Asked from 20 to 30. */
+#define TOLD(op, count) "20 a1 " op " invoke topic topic=t\n30 a1 " op " ok topic topic=t count=" count "\n"
+#define GROWN(op, begin, end, what, count) \
+    begin " a2 " op " invoke grow topic=t count=" count "\n" end " a2 " op " " what " grow topic=t count=" count "\n"
+#define GROWS(op, count)     "10 a2 " op " invoke grow topic=t count=" count "\n"
+#define HAS_GROWN(op, count) "40 a2 " op " ok grow topic=t count=" count "\n"
+
+static void expect_good(const char *lines)
+{
+    struct check_report report = judge(lines);
+    if (report.count > 0) { fail_msg("%s: %s", report.breaches[0].id, report.breaches[0].text); }
+}
+
+static void a_topic_that_has_grown_is_told_with_all_its_partitions(void **state)
+{
+    (void)state;
+    expect_good(CREATED GROWN("1", "5", "6", "ok", "4") TOLD("2", "4"));
+    expect_only(CREATED GROWN("1", "5", "6", "ok", "4") TOLD("2", "1"), "I23");
+    expect_only(CREATED GROWN("1", "5", "6", "ok", "4") TOLD("2", "3"), "I23");
+    expect_only(CREATED GROWN("1", "5", "6", "fail", "4") TOLD("2", "4"), "I23");
+    expect_only(CREATED TOLD("1", "2"), "I23");
+    expect_only(CREATED TOLD("1", "-2"), "I23"); /* an answer that is not whole in itself */
+}
+
+static void records_of_a_partition_that_was_added_may_be_deleted(void **state)
+{
+    (void)state;
+    const char *trim =
+        "20 a1 2 invoke trim topic=t partition=1 at=0\n30 a1 2 ok trim topic=t partition=1 at=0 offset=0\n";
+    char lines[1000];
+    (void)snprintf(lines, sizeof lines, CREATED GROWN("1", "5", "6", "ok", "2") "%s", trim);
+    expect_good(lines);
+    (void)snprintf(lines, sizeof lines, CREATED GROWN("1", "5", "6", "fail", "2") "%s", trim);
+    expect_only(lines, "I23");
+}
+
+static void a_topic_that_grows_is_told_as_before_or_as_after_and_never_between(void **state)
+{
+    (void)state;
+    expect_good(CREATED GROWS("1", "4") TOLD("2", "1") HAS_GROWN("1", "4"));
+    expect_good(CREATED GROWS("1", "4") TOLD("2", "4") HAS_GROWN("1", "4"));
+    expect_only(CREATED GROWS("1", "4") TOLD("2", "2") HAS_GROWN("1", "4"), "I23");
+    expect_good(CREATED GROWN("1", "5", "6", "unknown", "4") TOLD("2", "1"));
+    expect_good(CREATED GROWN("1", "5", "6", "unknown", "4") TOLD("2", "4"));
+    expect_only(CREATED GROWN("1", "5", "6", "unknown", "4") TOLD("2", "3"), "I23");
+}
+
+#define ALTERED(op, begin, end, what, at) \
+    begin " a2 " op " invoke alter topic=t at=" at "\n" end " a2 " op " " what " alter topic=t at=" at "\n"
+#define CONFIG(op, at, count) \
+    "20 a1 " op " invoke config topic=t\n30 a1 " op " ok config topic=t at=" at " count=" count "\n"
+
+static void a_config_is_told_as_it_was_set_last(void **state)
+{
+    (void)state;
+    expect_good(CREATED CONFIG("1", "-1", "0"));
+    expect_only(CREATED CONFIG("1", "7", "0"), "I23");
+    expect_good(CREATED ALTERED("1", "5", "6", "ok", "7") CONFIG("2", "7", "0"));
+    expect_only(CREATED ALTERED("1", "5", "6", "ok", "7") CONFIG("2", "-1", "0"), "I23");
+    expect_only(CREATED ALTERED("1", "5", "6", "ok", "7") ALTERED("2", "7", "8", "ok", "9") CONFIG("3", "7", "0"),
+                "I23");
+    expect_good(CREATED ALTERED("1", "5", "6", "ok", "7") ALTERED("2", "7", "8", "ok", "-1") CONFIG("3", "-1", "0"));
+    expect_only(CREATED ALTERED("1", "5", "6", "fail", "7") CONFIG("2", "7", "0"), "I23");
+    expect_only(CREATED CONFIG("1", "-1", "-1"), "I23"); /* as if it were not there */
+}
+
+static void a_config_whose_change_may_have_happened_is_told_either_way(void **state)
+{
+    (void)state;
+    expect_good(CREATED ALTERED("1", "5", "6", "unknown", "7") CONFIG("2", "7", "0"));
+    expect_good(CREATED ALTERED("1", "5", "6", "unknown", "7") CONFIG("2", "-1", "0"));
+    expect_good(CREATED ALTERED("1", "5", "6", "ok", "8") ALTERED("2", "7", "8", "unknown", "7") CONFIG("3", "8", "0"));
+    expect_only(CREATED ALTERED("1", "5", "6", "ok", "8") ALTERED("2", "7", "8", "unknown", "7") CONFIG("3", "-1", "0"),
+                "I23");
+}
+
+static void a_topic_is_told_with_the_durability_that_it_was_made_with(void **state)
+{
+    (void)state;
+    expect_only(CREATED CONFIG("1", "-1", "2"), "I23");
+    expect_good(
+        "1 a1 0 invoke create topic=t count=1 at=2\n2 a1 0 ok create topic=t count=1 at=2\n" CONFIG("1", "-1", "2"));
+    expect_only("1 a1 0 invoke create topic=t count=1 at=2\n2 a1 0 ok create topic=t count=1 at=2\n" CONFIG("1", "-1",
+                                                                                                            "0"),
+                "I23");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -603,6 +690,12 @@ int main(void)
         cmocka_unit_test(a_topic_that_was_created_and_is_said_to_lack_is_I23),
         cmocka_unit_test(a_topic_that_was_never_created_and_is_there_is_I23),
         cmocka_unit_test(a_history_reads_as_it_was_written),
+        cmocka_unit_test(a_topic_that_has_grown_is_told_with_all_its_partitions),
+        cmocka_unit_test(records_of_a_partition_that_was_added_may_be_deleted),
+        cmocka_unit_test(a_topic_that_grows_is_told_as_before_or_as_after_and_never_between),
+        cmocka_unit_test(a_config_is_told_as_it_was_set_last),
+        cmocka_unit_test(a_config_whose_change_may_have_happened_is_told_either_way),
+        cmocka_unit_test(a_topic_is_told_with_the_durability_that_it_was_made_with),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
