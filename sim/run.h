@@ -124,6 +124,7 @@ enum run_state {                       /* what a crash may be tied to */
                  RUN_STATE_DELETE, /* a log's file was asked to go */
                  RUN_STATE_GONE,   /* the journal is being told that a log was deleted */
                  RUN_STATE_ANEW,   /* the metadata log begins to be written anew */
+                 RUN_STATE_CUT,    /* a segment is cut while serving: what a crash before left behind its end */
                  RUN_STATE_COUNT
 };
 const char *run_state_name(enum run_state state);

@@ -41,6 +41,7 @@ struct run_shape { /* drawn from the seed; each may be set */
 struct run_trap {
     enum run_state state;
     uint64_t passes, within;
+    bool is_power; /* else as drawn */
     bool is_sprung;
 };
 

@@ -80,8 +80,8 @@ static void plan_now(void *context, struct world *world)
 /* ---- in a state ---- */
 
 static const char *const state_names[RUN_STATE_COUNT] = {
-    "boot",       "recovering", "loading",      "serving", "stopping", "written", "journalled",
-    "checkpoint", "roll",       "journal_roll", "trim",    "delete",   "gone",    "anew",
+    "boot", "recovering",   "loading", "serving", "stopping", "written", "journalled", "checkpoint",
+    "roll", "journal_roll", "trim",    "delete",  "gone",     "anew",    "cut",
 };
 const char *run_state_name(enum run_state state) { return state_names[state]; }
 
@@ -97,6 +97,13 @@ static void set_traps(struct run *run)
             (struct run_trap){.state = state, .passes = passes, .within = within[below(run, BASE_ARRAY_COUNT(within))]};
     }
     run->sprung = RUN_STATE_COUNT;
+    bool has_pages = run->result->branches[RUN_PAGES] > 0 && run->trap_count > 0 && run->trap_count < RUN_TRAPS_MAX;
+    if (!has_pages) { return; }
+    /* What is cut off a page-cache log stays away from the next write on, and nothing but the disk says so. */
+    uint64_t passes = below(run, 4);
+    uint64_t effects = 1 + below(run, 200);
+    run->traps[run->trap_count++] =
+        (struct run_trap){.state = RUN_STATE_CUT, .passes = passes, .within = effects, .is_power = true};
 }
 
 void run__reached(struct run *run, enum run_state state)
@@ -111,7 +118,8 @@ void run__reached(struct run *run, enum run_state state)
         trap->is_sprung = true;
         run->sprung = state;
         uint64_t count = 1 + below(run, trap->within); /* one draw after another: arguments have no order */
-        world_crash_before(run->world, run->cast.broker, WORLD_BEFORE_ANY, count, draw_crash(run));
+        enum world_crash crash = draw_crash(run);
+        world_crash_before(run->world, run->cast.broker, WORLD_BEFORE_ANY, count, trap->is_power ? WORLD_POWER : crash);
     }
 }
 

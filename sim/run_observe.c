@@ -139,6 +139,8 @@ static void note_disk_effect(struct run *run, uint32_t shard, const struct port_
             run__reached(run, RUN_STATE_TRIM);
         }
         if (is_gone && is_log) { run__reached(run, RUN_STATE_DELETE); }
+        bool is_cut = effect->kind == PORT_TRUNCATE && effect->token >> 56 == PLOG_ROOM;
+        if (is_cut && effect->position_bytes > 0) { run__reached(run, RUN_STATE_CUT); }
         return;
     }
     if (effect->kind == PORT_TRUNCATE) { branches[RUN_TAIL_CUT] += 1; }

@@ -60,6 +60,7 @@ struct hasty {
     bool is_sending, is_receiving;
     bool is_leaving; /* it asked for what it won't wait for */
     bool is_fresh;   /* of after the faults */
+    bool is_even;    /* one partition only, and its batches are all of one size */
     struct port_piece piece;
     uint8_t *sent, *received, *batch;
     size_t sent_bytes, received_bytes;

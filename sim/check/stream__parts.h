@@ -28,6 +28,7 @@ struct stream_path { /* one file, whatever name it has */
     uint32_t born_by;
     uint64_t written_end;         /* as above */
     int64_t asked_end;            /* of a segment: past the last batch that was ever written to it */
+    bool is_cut;                  /* ... since the last write, of a page-cache log */
     struct stream_batch *batches; /* of a segment, by position */
     uint32_t batch_count, batch_room;
 };

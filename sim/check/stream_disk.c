@@ -316,6 +316,16 @@ bool check_stream_log_of(const struct check_stream *stream, const char *path, in
     return true;
 }
 
+/* What stands before that position; 0: nothing. */
+static int64_t end_before(const struct stream_path *path, uint64_t position_bytes)
+{
+    int64_t end = 0;
+    for (uint32_t i = 0; i < path->batch_count; i++) {
+        if (path->batches[i].position < position_bytes) { end = base_max_i64(end, path->batches[i].offset_end); }
+    }
+    return end;
+}
+
 /* A piece of a write to a segment is a batch, or several. What is left of a short write begins within one, and ends where that would. */
 static void note_batches(struct check_stream *stream, const struct port_effect *effect, struct stream_write *write)
 {
@@ -323,6 +333,8 @@ static void note_batches(struct check_stream *stream, const struct port_effect *
     const struct stream_log *log = page_cache_log(stream, write->path);
     bool is_first = log != NULL;
     if (is_first) { write->offset_base = log->synced_end; }
+    if (path->is_cut) { path->asked_end = end_before(path, effect->position_bytes); }
+    path->is_cut = false;
     write->offset_end = path->asked_end;
     uint64_t piece_at = effect->position_bytes;
     for (uint32_t i = 0; i < effect->piece_count; i++) {
@@ -525,7 +537,10 @@ static void asked_sync(struct check_stream *stream, const struct port_effect *ef
 static void asked_cut(struct check_stream *stream, const struct port_effect *effect)
 {
     uint32_t path = path_of(stream, effect->file);
-    if (path != UINT32_MAX) { stream__keep_cut(&stream->paths[path], effect->position_bytes); }
+    if (path == UINT32_MAX) { return; }
+    stream__keep_cut(&stream->paths[path], effect->position_bytes);
+    /* Whoever writes behind a cut has seen to it that what was cut off never comes back. */
+    if (page_cache_log(stream, path) != NULL) { stream->paths[path].is_cut = true; }
 }
 
 void stream__disk_effect(struct check_stream *stream, const struct port_effect *effect)
