@@ -22,6 +22,7 @@
 #define ACTOR_TOPICS_MAX     12
 #define ACTOR_PARTITIONS_MAX 6
 #define ACTOR_REGION_BYTES   ((size_t)8 << 20)
+#define ACTOR_WIDE           "wide" /* a topic of many partitions that nobody writes to: how it is told of is what counts */
 #define ACTOR_HEARS_MS       700 /* of what topics there are, so often, where these grow */
 #define ACTOR_MEMBERS_MAX    160 /* of a crowd; of those that are large, whose region is twice as large, too */
 
@@ -71,6 +72,7 @@ struct actor_cast {
     struct actor_groups groups;
     bool is_churning;           /* topics are deleted and made anew twice as often */
     bool is_growing;            /* ... get more partitions: who has not heard of them is refused by its own client */
+    uint32_t changing;          /* topics that are being made, or grow */
     bool is_default_page_cache; /* what the broker gives a topic that says nothing of durability */
     bool is_default_open;       /* ... may be another by now: every topic says it */
     uint32_t sessions;          /* drawn by readers */

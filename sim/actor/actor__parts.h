@@ -47,10 +47,11 @@ struct odd {
 #define HASTY_VALUE_BYTES_MAX 4000
 #define HASTY_BATCH_BYTES     5000
 #define HASTY_SENT_BYTES      (HASTY_ASKED_MAX * (HASTY_BATCH_BYTES + 200))
-#define HASTY_RECEIVED_BYTES  4096
+#define HASTY_RECEIVED_BYTES  16384
 enum hasty_link { HASTY_DOWN = 0, HASTY_CONNECTING, HASTY_UP, HASTY_CLOSING };
-struct hasty_asked { /* a record that was sent */
+struct hasty_asked { /* a record that was sent, or a question about topics */
     uint32_t op;     /* of the history */
+    bool is_question;
     int32_t correlation;
     bool has_answer;
 };
@@ -101,7 +102,8 @@ struct actor {
     uint32_t trims_asked;
     struct base_prng grow_prng; /* the same: partitions that are added */
     uint32_t grows_asked;
-    struct crowd *crowd; /* NULL: none */
+    int32_t wide_count, wide_asked; /* partitions of ACTOR_WIDE; 0: it is not there */
+    struct crowd *crowd;            /* NULL: none */
 };
 
 #define ACTOR_KEY_BYTES_MAX 24

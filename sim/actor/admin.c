@@ -28,6 +28,13 @@ static bool is_of_controller(int16_t api_key)
            api_key == KAFKA_API_CREATE_PARTITIONS;
 }
 
+static bool is_wide(const struct history_op *op) { return strcmp(op->topic, ACTOR_WIDE) == 0; }
+
+static bool is_change(const struct history_op *op)
+{
+    return op->kind == HISTORY_CREATE || op->kind == HISTORY_GROW || is_wide(op);
+}
+
 static bool ask(struct actor *actor, const struct history_op *op, int16_t api_key, const void *request)
 {
     struct history *history = actor->spec->cast->history;
@@ -38,6 +45,7 @@ static bool ask(struct actor *actor, const struct history_op *op, int16_t api_ke
                                .timeout_ms = 10000};
     if (client_call(actor->client, &call) != BASE_OK) { return false; }
     (void)history_invoke(history, op); /* its number is the token less one */
+    if (is_change(op)) { actor->spec->cast->changing += 1; }
     actor->outstanding += 1;
     return true;
 }
@@ -311,6 +319,55 @@ static bool ask_grow(struct actor *actor)
     return ask(actor, &op, KAFKA_API_CREATE_PARTITIONS, &request);
 }
 
+/* More records than a shard applies in one go: whoever asks meanwhile is told of all of them or of none. */
+static bool ask_wide(struct actor *actor)
+{
+    struct history_op op = actor__op(actor, HISTORY_CALL);
+    memcpy(op.topic, ACTOR_WIDE, sizeof ACTOR_WIDE);
+    int32_t more = 17 + (int32_t)base_prng_below(&actor->grow_prng, 16);
+    bool is_grow = actor->wide_count > 0 && actor->wide_count < 50 && base_prng_chance(&actor->grow_prng, 1, 2);
+    actor->wide_asked = actor->wide_count + more;
+    if (is_grow) {
+        struct kafka_create_partitions_request_create_partitions_topic wanted;
+        kafka_create_partitions_request_create_partitions_topic_init(&wanted);
+        wanted.name = kafka_text_words(ACTOR_WIDE);
+        wanted.count = actor->wide_asked;
+        wanted.assignments_count = -1;
+        struct kafka_create_partitions_request request;
+        kafka_create_partitions_request_init(&request);
+        request.topics = &wanted;
+        request.topics_count = 1;
+        request.timeout_ms = 8000;
+        op.count = KAFKA_API_CREATE_PARTITIONS;
+        return ask(actor, &op, KAFKA_API_CREATE_PARTITIONS, &request);
+    }
+    if (actor->wide_count > 0) {
+        struct kafka_delete_topics_request_delete_topic_state wanted;
+        kafka_delete_topics_request_delete_topic_state_init(&wanted);
+        wanted.name = kafka_text_words(ACTOR_WIDE);
+        struct kafka_delete_topics_request request;
+        kafka_delete_topics_request_init(&request);
+        request.topics = &wanted;
+        request.topics_count = 1;
+        request.timeout_ms = 8000;
+        actor->wide_asked = 0;
+        op.count = KAFKA_API_DELETE_TOPICS;
+        return ask(actor, &op, KAFKA_API_DELETE_TOPICS, &request);
+    }
+    struct kafka_create_topics_request_creatable_topic wanted;
+    kafka_create_topics_request_creatable_topic_init(&wanted);
+    wanted.name = kafka_text_words(ACTOR_WIDE);
+    wanted.num_partitions = actor->wide_asked;
+    wanted.replication_factor = 1;
+    struct kafka_create_topics_request request;
+    kafka_create_topics_request_init(&request);
+    request.topics = &wanted;
+    request.topics_count = 1;
+    request.timeout_ms = 8000;
+    op.count = KAFKA_API_CREATE_TOPICS;
+    return ask(actor, &op, KAFKA_API_CREATE_TOPICS, &request);
+}
+
 static bool ask_sizes(struct actor *actor, uint32_t at)
 {
     struct kafka_describe_log_dirs_request request;
@@ -480,6 +537,22 @@ static void answer_trim(struct history_op *op, const struct kafka_delete_records
     op->offset = answer->topics[0].partitions[0].low_watermark;
 }
 
+/* What is not known is found out by the next change. */
+static void answer_wide(struct actor *actor, struct history_op *op, const struct client_result *result)
+{
+    const struct kafka_create_topics_response *created = result->answer;
+    const struct kafka_create_partitions_response *grown = result->answer;
+    const struct kafka_delete_topics_response *deleted = result->answer;
+    switch (op->count) {
+    case KAFKA_API_CREATE_TOPICS: op->error = created->topics_count == 1 ? created->topics[0].error_code : 0; break;
+    case KAFKA_API_CREATE_PARTITIONS: op->error = grown->results_count == 1 ? grown->results[0].error_code : 0; break;
+    default: op->error = deleted->responses_count == 1 ? deleted->responses[0].error_code : 0; break;
+    }
+    bool is_there = op->error == 0 || op->error == KAFKA_ERROR_TOPIC_ALREADY_EXISTS;
+    if (is_there) { actor->wide_count = actor->wide_asked; }
+    if (op->error == KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION) { actor->wide_count = 0; }
+}
+
 static void read_answer(struct actor *actor, struct history_op *op, const struct client_result *result)
 {
     switch ((int)op->kind) {
@@ -492,6 +565,9 @@ static void read_answer(struct actor *actor, struct history_op *op, const struct
     case HISTORY_TOPIC: answer_topic(op, result); return;
     case HISTORY_OFFSETS: answer_offsets(op, result->answer); return;
     case HISTORY_TRIM: answer_trim(op, result->answer); return;
+    case HISTORY_CALL:
+        if (is_wide(op)) { answer_wide(actor, op, result); }
+        return;
     case HISTORY_GROW: answer_grow(actor, op, result->answer); return;
     case HISTORY_ALTER: answer_alter(op, result->answer); return;
     case HISTORY_CONFIG: answer_configs(op, result->answer); return;
@@ -533,6 +609,7 @@ void actor__answered(struct actor *actor, const struct client_result *result)
         actor->has_met_stale = actor->wants_removal = true;
     }
     history_end(history, number, what, actor__world_ns(actor));
+    if (is_change(op)) { actor->spec->cast->changing -= 1; }
     CHECK(actor->outstanding > 0);
     actor->outstanding -= 1;
     if (actor->spec->role == ACTOR_VERIFIER) { (void)actor__verify_answered(actor, op); }
@@ -611,7 +688,8 @@ void actor__administer(struct actor *actor)
     bool is_trim = actor->trims_asked < actor->spec->trims && base_prng_chance(&actor->trim_prng, 1, 3);
     bool is_grow = actor->grows_asked < actor->spec->grows && base_prng_chance(&actor->grow_prng, 1, 4);
     if (is_grow) {
-        if (ask_grow(actor)) { actor->grows_asked += 1; }
+        bool is_asked = base_prng_chance(&actor->grow_prng, 1, 2) ? ask_grow(actor) : ask_wide(actor);
+        if (is_asked) { actor->grows_asked += 1; }
     } else if (is_trim) {
         if (ask_trim(actor)) { actor->trims_asked += 1; }
     } else if (!create_missing(actor)) {

@@ -1,5 +1,5 @@
-/* hasty.c: see actor.h. Speaks raw messages and waits for no answer: several Produces at once to one partition, without idempotence; and
- * a fetch that waits with others behind it that don't, after which it goes away.
+/* hasty.c: see actor.h. Speaks raw messages and waits for no answer: several Produces at once to one partition, without idempotence; a
+ * fetch that waits with others behind it that don't, after which it goes away; while topics change, many questions about them.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -7,10 +7,13 @@
 
 #include "wire/kafka/fetch.h"
 #include "wire/kafka/kafka.h"
+#include "wire/kafka/metadata.h"
 #include "wire/kafka/produce.h"
 
 #define VERSION_PRODUCE  9
-#define VERSION_FETCH    12 /* both by names */
+#define VERSION_FETCH    12 /* all by names */
+#define VERSION_METADATA 12
+#define LOOKS_NS         (10 * WORLD_MS) /* so often whether topics change */
 #define PATIENCE_NS      (10 * WORLD_S)
 #define WAITS_MS         600000
 #define SMALL_BYTES      200
@@ -170,12 +173,38 @@ static void ask_and_leave(struct actor *actor)
     actor->hasty.is_leaving = true;
 }
 
+/* While topics change: what is told of them is looked at where it leaves the broker (sim/check/stream_told.c). */
+static void ask_topics(struct actor *actor)
+{
+    const struct actor_cast *cast = actor->spec->cast;
+    struct kafka_metadata_request_metadata_request_topic topics[ACTOR_TOPICS_MAX + 1];
+    for (uint32_t i = 0; i < cast->topic_count; i++) {
+        kafka_metadata_request_metadata_request_topic_init(&topics[i]);
+        topics[i].name = kafka_text_words(cast->topics[i].name);
+    }
+    kafka_metadata_request_metadata_request_topic_init(&topics[cast->topic_count]);
+    topics[cast->topic_count].name = kafka_text_words(ACTOR_WIDE);
+    struct kafka_metadata_request request;
+    kafka_metadata_request_init(&request);
+    request.topics = topics;
+    request.topics_count = (int32_t)cast->topic_count + 1;
+    request.allow_auto_topic_creation = false;
+    struct hasty *hasty = &actor->hasty;
+    while (hasty->asked_count < HASTY_ASKED_MAX && put(actor, KAFKA_API_METADATA, VERSION_METADATA, &request)) {
+        hasty->asked[hasty->asked_count++] =
+            (struct hasty_asked){.correlation = hasty->correlation, .has_answer = true, .is_question = true};
+    }
+    hasty->due_ns = actor->now_ns + PATIENCE_NS;
+}
+
 /* ---- answers ---- */
 
 static void end(struct actor *actor, uint32_t at, enum history_what what)
 {
     struct hasty *hasty = &actor->hasty;
-    history_end(actor->spec->cast->history, hasty->asked[at].op, what, actor__world_ns(actor));
+    if (!hasty->asked[at].is_question) {
+        history_end(actor->spec->cast->history, hasty->asked[at].op, what, actor__world_ns(actor));
+    }
     hasty->asked_count -= 1;
     memmove(&hasty->asked[at], &hasty->asked[at + 1], (hasty->asked_count - at) * sizeof hasty->asked[0]);
 }
@@ -205,6 +234,11 @@ static bool take_frame(struct actor *actor, struct base_slice frame)
     uint32_t at = 0;
     while (at < hasty->asked_count && !hasty->asked[at].has_answer) { at += 1; }
     if (at == hasty->asked_count) { return false; }
+    if (hasty->asked[at].is_question) {
+        bool is_it = frame.size_bytes >= 4 && (int32_t)base_get_u32(frame.at) == hasty->asked[at].correlation;
+        end(actor, at, HISTORY_OK);
+        return is_it;
+    }
     uint64_t memory[512];
     struct base_arena arena;
     base_arena_init(&arena, memory, sizeof memory);
@@ -244,7 +278,7 @@ static void drop(struct actor *actor, struct port_out *out)
     port_emit(out, PORT_CLOSE, TOKEN_CLOSE)->conn = hasty->conn;
     hasty->link = HASTY_CLOSING;
     while (hasty->asked_count > 0) {
-        actor->spec->cast->history->ops[hasty->asked[0].op].error = -1;
+        if (!hasty->asked[0].is_question) { actor->spec->cast->history->ops[hasty->asked[0].op].error = -1; }
         end(actor, 0, HISTORY_UNKNOWN);
     }
     hasty->is_leaving = false;
@@ -382,11 +416,13 @@ void actor__hasty_step(struct actor *actor, const struct port_event *event, stru
     bool is_late = hasty->asked_count > 0 && actor->now_ns >= hasty->due_ns;
     if (is_late || actor->phase == PHASE_CLOSE || (has_drained && hasty->is_leaving)) { drop(actor, out); }
     if (actor->phase == PHASE_LOAD && actor->now_ns >= actor->next_ns) { act_in_load(actor, out); }
+    bool asks = actor->phase == PHASE_LOAD && actor->spec->cast->changing > 0 && !hasty->is_leaving;
+    if (asks && is_at_rest(hasty) && hasty->sent_bytes == 0) { ask_topics(actor); }
     if (actor->phase == PHASE_DRAIN && actor->probes > 0) { act_at_probe(actor, out); }
     if (actor->phase == PHASE_CLOSE) { actor->probes = 0; }
     flush(hasty, out);
     receive(hasty, out);
-    uint64_t next_ns = actor->phase == PHASE_LOAD ? actor->next_ns : UINT64_MAX;
+    uint64_t next_ns = actor->phase == PHASE_LOAD ? base_min_u64(actor->next_ns, actor->now_ns + LOOKS_NS) : UINT64_MAX;
     if (actor->phase == PHASE_DRAIN && actor->probes > 0) { next_ns = actor->now_ns + 20 * WORLD_MS; }
     if (hasty->asked_count > 0) { next_ns = base_min_u64(next_ns, hasty->due_ns); }
     if (next_ns != UINT64_MAX) { port_alarm(out, base_max_u64(next_ns, actor->now_ns + 1)); }

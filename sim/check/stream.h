@@ -16,7 +16,8 @@
  *          a topic was deleted; with nothing not before
  *     I23  answers leave in the order of the questions; a fetch says no wrong start, and calls nothing out of range that is there;
  *          a fetch session takes the epoch that is next and no other, tells only of what it follows, and leaves out nothing that had
- *          changed when it was asked; the first and last offsets that ListOffsets tells are a log's start and watermark
+ *          changed when it was asked; the first and last offsets that ListOffsets tells are a log's start and watermark;
+ *          a topic is told with as many partitions as somebody asked for
  *     I18  a log that had a watermark is there after recovery, its start did not move, it ends where it is synced, and
  *          nothing is longer than it was before the crash
  *
@@ -99,6 +100,7 @@ bool check_stream_is_synced(const struct check_stream *stream, struct base_part 
 struct check_stream_counts {
     uint64_t answers[CHECK_APIS]; /* by api key */
     uint64_t acks_judged;         /* partitions of Produce answers that I19 was asked about */
+    uint64_t topics_judged;       /* answers to Metadata */
     uint64_t orders_judged;       /* batches that were held against what else their connection sent */
     uint64_t rows;                /* journal rows seen */
     uint64_t rows_large;          /* of runs whose bytes are in their segment alone */

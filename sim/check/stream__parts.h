@@ -185,6 +185,11 @@ struct stream_conn {
     uint32_t question_first, question_count, question_room;
 };
 
+struct stream_wish { /* a number of partitions that somebody asked for */
+    char topic[32];
+    int32_t count;
+};
+
 struct stream_sent {   /* a batch that was produced */
     uint64_t hash;     /* of what no broker changes */
     uint64_t line;     /* its connection and partition */
@@ -213,6 +218,8 @@ struct check_stream {
     uint64_t conn_last;       /* its number */
     struct stream_sent *sent; /* in the order of the node's events */
     uint32_t sent_count, sent_room;
+    struct stream_wish *wishes;
+    uint32_t wish_count, wish_room;
     struct stream_session *sessions;
     uint32_t session_count, session_room;
     uint64_t sequence;
@@ -279,6 +286,10 @@ void stream__tap_ended(struct check_stream *stream, uint32_t shard, struct port_
 void stream__tap_closed(struct check_stream *stream, uint32_t shard, struct port_conn id);
 void stream__tap_crash(struct check_stream *stream);
 void stream__tap_free(struct check_stream *stream);
+
+/* Topics are made, or are to grow; and what is told of them. */
+void stream__told_asked(struct check_stream *stream, int16_t api_key, int16_t version, struct base_slice body);
+void stream__told_answered(struct check_stream *stream, int16_t api_key, int16_t version, struct base_slice body);
 
 /* A Produce has come; a batch is written to that segment. */
 struct kafka_produce_request;

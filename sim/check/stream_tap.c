@@ -151,6 +151,7 @@ static void take_question(struct check_stream *stream, struct stream_conn *conn,
     bool is_known = kafka_api_has_version(question.api_key, question.version);
     if (is_known && question.api_key == 20) { note_deletes(stream, body, question.version); }
     if (is_known && question.api_key == KAFKA_API_DELETE_RECORDS) { note_trims(stream, body, question.version); }
+    if (is_known) { stream__told_asked(stream, question.api_key, question.version, body); }
     if (is_known && question.api_key == 1) { stream__fetch_asked(stream, body, &question); }
     if (is_known && question.api_key == 2) { stream__offsets_asked(stream, body, &question); }
     if (is_known && question.api_key == 0) {
@@ -262,13 +263,17 @@ static void take_answer(struct check_stream *stream, struct stream_conn *conn, s
     if (question.api_key >= 0 && question.api_key < CHECK_APIS) { stream->counts.answers[question.api_key] += 1; }
     bool is_acknowledged = question.api_key == 0 && question.acks == -1;
     bool is_of_offsets = question.api_key == 2 && question.wanted_count > 0;
-    if (!is_acknowledged && !is_of_offsets && question.api_key != 1 && question.api_key != 20) { return; }
+    bool is_of_topics =
+        question.api_key == KAFKA_API_METADATA || question.api_key == KAFKA_API_DESCRIBE_TOPIC_PARTITIONS;
+    bool is_other = question.api_key != 1 && question.api_key != 20 && !is_of_topics;
+    if (!is_acknowledged && !is_of_offsets && is_other) { return; }
     int32_t correlation;
     struct base_slice body;
     if (kafka_response_open(frame, question.api_key, question.version, &correlation, &body) != BASE_OK) {
         stream__session_free(stream, question.fetch, true);
         return;
     }
+    if (is_of_topics) { stream__told_answered(stream, question.api_key, question.version, body); }
     if (is_acknowledged) { judge_produced(stream, body, question.version); }
     if (question.api_key == 1) {
         stream__fetch_answered(stream, &question, body);
@@ -347,4 +352,5 @@ void stream__tap_free(struct check_stream *stream)
     }
     free(stream->conns);
     free(stream->sent);
+    free(stream->wishes);
 }
