@@ -34,6 +34,7 @@ struct base_pages {
     uint32_t reserve[BASE_CLASS_COUNT]; /* pages */
     uint64_t refuse_after;              /* takings until the first refusal */
     uint32_t refuse_count, refused;
+    uint64_t missed; /* takings that found no room */
 };
 
 static uint8_t *node_at(const struct base_pages *pages, unsigned order, uint32_t index)
@@ -176,6 +177,8 @@ void base_pages_refuse(struct base_pages *pages, uint64_t from, uint32_t count)
 
 uint32_t base_pages_refusals_left(const struct base_pages *pages) { return pages->refuse_count; }
 
+uint64_t base_pages_missed(const struct base_pages *pages) { return pages->missed; }
+
 uint32_t base_pages_refused(const struct base_pages *pages) { return pages->refused; }
 
 static bool is_refused(struct base_pages *pages)
@@ -190,16 +193,23 @@ static bool is_refused(struct base_pages *pages)
     return true;
 }
 
+/* Enough pages, and a run of them. */
+static bool has_room(const struct base_pages *pages, enum base_class class, uint32_t count)
+{
+    if (count > room_pages(pages, class)) { return false; }
+    unsigned wanted = order_of(count);
+    return wanted <= pages->root_order && node_lack(pages, pages->root_order, 0) <= pages->root_order - wanted;
+}
+
 void *base_pages_take(struct base_pages *pages, enum base_class class, size_t size_bytes)
 {
     CHECK((unsigned)class < BASE_CLASS_COUNT);
-    if (is_refused(pages)) { return NULL; }
     uint32_t count = pages_for(size_bytes);
-    if (count > room_pages(pages, class)) { return NULL; }
-    unsigned wanted = order_of(count);
-    if (wanted > pages->root_order || node_lack(pages, pages->root_order, 0) > pages->root_order - wanted) {
-        return NULL; /* enough pages, but no run of them */
+    if (is_refused(pages) || !has_room(pages, class, count)) {
+        pages->missed += 1;
+        return NULL;
     }
+    unsigned wanted = order_of(count);
     uint32_t index = 0;
     for (unsigned order = pages->root_order; order > wanted;) {
         if (node_lack(pages, order, index) == 0) { /* all free: its lowest block, without reading further down */

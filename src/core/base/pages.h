@@ -42,6 +42,7 @@ void base_pages_refuse(struct base_pages *pages, uint64_t from, uint32_t count);
 uint32_t base_pages_refusals_left(const struct base_pages *pages);
 uint32_t base_pages_refused(const struct base_pages *pages); /* so far */
 
+uint64_t base_pages_missed(const struct base_pages *pages); /* takings that found no room, ever; for what reason ever */
 size_t base_pages_block_bytes(const struct base_pages *pages, const void *block);
 size_t base_pages_used_bytes(const struct base_pages *pages); /* all classes */
 size_t base_pages_room_bytes(const struct base_pages *pages,

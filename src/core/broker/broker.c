@@ -268,6 +268,7 @@ void broker_step(struct broker *broker, const struct port_event *event, struct p
     case PORT_EVENT_COUNT: UNREACHABLE();
     }
     work(broker, out);
+    kept_yield(broker, out);
     if (ring_count(&broker->outbox) > 0) { out->wants_continue = true; }
     set_alarm(broker, out);
     CHECK_SLOW(broker->config.is_check_slow, plog_is_sound(broker->plog));

@@ -176,6 +176,7 @@ struct fetching {
 
 struct memory_block;
 struct sized_topic;
+struct kept;
 struct request {
     struct base_link link;        /* of broker.issuing, starved, watching, unwatching or releasing */
     struct base_link parked_link; /* of the connection's parked requests */
@@ -219,9 +220,21 @@ struct request {
     uint64_t shards_unwatched; /* Fetch: a bit each, of this time of calling off */
     uint64_t starves_until_ns; /* 0: has found its memory so far */
     uint8_t *answer_block;
+    struct kept *kept;    /* it is being sent that, behind this */
+    uint8_t kept_head[8]; /* what is its own of such an answer */
     bool wants_written;
     bool is_sent;       /* conn has let go of the answer (or needed none) */
     bool is_last_round; /* Fetch: answer whatever is found */
+};
+
+/* Answers that are sent again to whoever asks the same: broker__kept.c. */
+#define KEPT_MAX 16
+struct kept_answers {
+    struct kept *at[KEPT_MAX];
+    uint32_t count;
+    size_t bytes;           /* of their blocks */
+    uint64_t image_version; /* that they are of */
+    uint64_t missed;        /* base_pages_missed, when it was looked at last */
 };
 
 /* A struct decoded by a front that shard 0's controller reads, and an answer that it builds in the front's arena. */
@@ -389,6 +402,7 @@ struct broker {
     uint64_t requests_come;
     uint64_t requests_done;
     uint64_t fetches_evaluated;
+    struct kept_answers kept;
 
     /* back */
     struct base_pool back_ops;
@@ -556,6 +570,20 @@ void request_answer_in(struct broker *broker, struct request *request, const voi
 void request_answer_none(struct broker *broker, struct request *request, struct port_out *out);
 void request_answer_end(struct broker *broker, struct request *request, struct port_out *out);
 void request_fail(struct broker *broker, struct request *request, const char *why, struct port_out *out);
+/* BASE_FULL: no memory for so many pieces, and nothing has changed. */
+MUST_USE
+enum base_rc request_hand_over(struct broker *broker, struct request *request, const struct port_piece *pieces,
+                               uint32_t count, struct port_out *out);
+
+/* broker__kept.c. False: it was not answered, and nothing has changed. */
+MUST_USE
+bool kept_answer(struct broker *broker, struct request *request, struct port_out *out); /* one that is kept */
+/* Keeps the answer and sends it. Needs: it follows from the request and the image, and nothing was made for it. */
+MUST_USE
+bool kept_add(struct broker *broker, struct request *request, const void *answer, struct port_out *out);
+void kept_release(struct broker *broker, struct request *request); /* it has left */
+void kept_yield(struct broker *broker,
+                struct port_out *out); /* after a step: what is kept goes where memory was missed */
 
 /* broker__produce.c, broker__fetch.c, broker__offsets.c, broker__topics.c */
 void produce_begin(struct broker *broker, struct request *request, struct port_out *out);

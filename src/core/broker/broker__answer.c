@@ -31,16 +31,22 @@ static uint32_t make_pieces(struct request *request, const struct kafka_writer *
     return count;
 }
 
-static enum base_rc hand_over(struct broker *broker, struct request *request, const struct kafka_writer *writer,
-                              struct port_piece *pieces, struct port_out *out)
+enum base_rc request_hand_over(struct broker *broker, struct request *request, const struct port_piece *pieces,
+                               uint32_t count, struct port_out *out)
 {
-    uint32_t count = make_pieces(request, writer, pieces);
     uint64_t cookie = (uint64_t)request_slot(broker, request) + 1;
     enum base_rc rc = conn_answer(broker->conns, request->id, pieces, count, cookie, out);
     if (rc != BASE_OK) { return rc; }
     request->state = REQUEST_ANSWERED;
     count_answer(broker, request);
     return BASE_OK;
+}
+
+static enum base_rc hand_over(struct broker *broker, struct request *request, const struct kafka_writer *writer,
+                              struct port_piece *pieces, struct port_out *out)
+{
+    uint32_t count = make_pieces(request, writer, pieces);
+    return request_hand_over(broker, request, pieces, count, out);
 }
 
 static enum base_rc encode(const struct request *request, struct kafka_writer *writer)

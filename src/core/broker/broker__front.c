@@ -159,6 +159,7 @@ static void free_request(struct broker *broker, struct request *request, struct 
     conn_release_frame(broker->conns, request->id);
     session_end(broker, request, out);
     if (request->answer_block != NULL) { base_pages_give(broker->pages, request->answer_block); }
+    kept_release(broker, request);
     give_memory(broker, request);
     base_pool_give(&broker->requests, request_slot(broker, request));
     broker->requests_done += 1;
@@ -228,6 +229,7 @@ static void begin(struct broker *broker, struct request *request, struct port_ou
  * by smaller steps. */
 static void decode(struct broker *broker, struct request *request, struct port_out *out)
 {
+    if (kept_answer(broker, request, out)) { return; }
     size_t bytes_max = KAFKA_ARENA_FACTOR * request->body.size_bytes + ARENA_BYTES_FIRST;
     size_t bytes = ARENA_BYTES_FIRST - 128;
     size_t too_few_bytes = 0;

@@ -185,7 +185,7 @@ static void fill_topics(struct broker *broker, struct request *request, const st
     }
 }
 
-void metadata_controlled(struct broker *broker, struct request *request, struct port_out *out)
+static void tell(struct broker *broker, struct request *request, bool may_keep, struct port_out *out)
 {
     const struct kafka_metadata_request *asked = request->decoded;
     if (!request_reserve(broker, request, wanted_bytes(request))) {
@@ -208,7 +208,14 @@ void metadata_controlled(struct broker *broker, struct request *request, struct 
     }
     fill_brokers(broker, request, answer);
     fill_topics(broker, request, &wanted, answer);
+    if (may_keep && kept_add(broker, request, answer, out)) { return; }
     request_answer(broker, request, answer, out);
+}
+
+/* What was made for it, or may have gone since it was looked for, is part of the answer: it is of this request alone. */
+void metadata_controlled(struct broker *broker, struct request *request, struct port_out *out)
+{
+    tell(broker, request, false, out);
 }
 
 /* What Kafka refuses as a whole: ids in versions 10 and 11, which carry them for nothing, and what has neither name nor id. */
@@ -261,7 +268,7 @@ void metadata_begin(struct broker *broker, struct request *request, struct port_
                                                   broker->config.is_auto_create ? 1 : 0) != 0;
     bool may_create = is_auto_create && (request->version < 4 || asked->allow_auto_topic_creation);
     if (!may_create || asks_for_all(request)) {
-        metadata_controlled(broker, request, out);
+        tell(broker, request, true, out);
         return;
     }
     if (!request_reserve(broker, request, wanted_bytes(request))) {
@@ -274,7 +281,7 @@ void metadata_begin(struct broker *broker, struct request *request, struct port_
         missing += topic_wanted(broker, &wanted, i) == NULL ? 1 : 0;
     }
     if (missing == 0) {
-        metadata_controlled(broker, request, out);
+        tell(broker, request, true, out);
         return;
     }
     size_t bytes = sizeof(struct metadata_wait) + missing * (sizeof(struct base_slice) + sizeof(int16_t)) +

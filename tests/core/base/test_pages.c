@@ -239,6 +239,7 @@ static void clients_cannot_take_what_is_kept_for_control_and_replication(void **
     assert_null(base_pages_take(given->pages, BASE_REPLICATION, PAGE));
     for (int i = 0; i < 10; i++) { take(given, BASE_CONTROL, PAGE); }
     assert_null(base_pages_take(given->pages, BASE_CONTROL, PAGE));
+    assert_int_equal(base_pages_missed(given->pages), 2);
     drop(given);
 }
 
@@ -254,6 +255,7 @@ static void the_nth_taking_is_refused_and_so_many_after_it(void **state)
         if (block != NULL) { base_pages_give(given->pages, block); }
     }
     assert_int_equal(base_pages_refused(given->pages), 2);
+    assert_int_equal(base_pages_missed(given->pages), 2);
     assert_int_equal(base_pages_refusals_left(given->pages), 0);
     assert_int_equal(base_pages_used_bytes(given->pages), 0);
     drop(given);
