@@ -59,6 +59,8 @@ void app_log_level(struct app_log *log, struct base_slice room, uint32_t level);
 /* One line on stderr in one write: safe from any thread. */
 void app_log_line(const struct app_log *log, uint32_t shard, int64_t wall_ms, enum port_level level,
                   struct base_slice room, struct base_slice text);
+/* On stderr, if that takes it without a wait; in a signal handler, too. */
+bool app_say_now(const void *bytes, size_t size_bytes);
 void app_log_own(const struct app_log *log, enum port_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 int64_t app_wall_ms(void);

@@ -4,6 +4,8 @@
  */
 #include "app__parts.h"
 
+#include <poll.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <time.h>
@@ -96,6 +98,28 @@ static enum port_level least_level(const struct app_log *log, struct base_slice 
     return (enum port_level)(own >= 0 ? own : atomic_load(&log->levels[0]));
 }
 
+/* A pipe that takes bytes now takes PIPE_BUF of them at least. */
+bool app_say_now(const void *bytes, size_t size_bytes)
+{
+    struct pollfd at = {.fd = STDERR_FILENO, .events = POLLOUT};
+    if (poll(&at, 1, 0) != 1 || (at.revents & POLLOUT) == 0) { return false; }
+    return write(STDERR_FILENO, bytes, size_bytes) == (ssize_t)size_bytes;
+}
+
+static pthread_mutex_t say_lock =
+    PTHREAD_MUTEX_INITIALIZER;      /* what one was told that there is room for is not another's */
+static _Atomic uint64_t lost_count; /* lines, since the last that was written */
+
+/* A log that nobody reads stops nobody: then lines are lost. */
+static void say(const void *bytes, size_t size_bytes, uint64_t lost)
+{
+    bool is_locked = pthread_mutex_lock(&say_lock) == 0;
+    if (!app_say_now(bytes, size_bytes)) {
+        atomic_fetch_add(&lost_count, lost + 1);
+    }                                                         /* itself, and those it tells of */
+    if (is_locked) { (void)pthread_mutex_unlock(&say_lock); } /* it is ours */
+}
+
 void app_log_line(const struct app_log *log, uint32_t shard, int64_t wall_ms, enum port_level level,
                   struct base_slice room, struct base_slice text)
 {
@@ -104,6 +128,7 @@ void app_log_line(const struct app_log *log, uint32_t shard, int64_t wall_ms, en
     if (level != PORT_FATAL && !app_log_may(room, text, wall_ms, &left_out)) { return; }
     char bytes[LINE_BYTES];
     struct base_text line;
+    uint64_t lost = atomic_exchange(&lost_count, 0);
     base_text_init(&line, bytes, sizeof bytes - 4); /* room for the end, however long the text is */
     if (log->settings != NULL && log->settings->log_format == SETTINGS_LOG_JSON) {
         base_text_add(&line, "{\"time\":\"");
@@ -117,6 +142,10 @@ void app_log_line(const struct app_log *log, uint32_t shard, int64_t wall_ms, en
         if (left_out > 0) {
             base_text_add(&line, ",\"left_out\":");
             base_text_add_i64(&line, (int64_t)left_out);
+        }
+        if (lost > 0) {
+            base_text_add(&line, ",\"lost\":");
+            base_text_add_i64(&line, (int64_t)lost);
         }
         base_text_add(&line, ",\"message\":\"");
         struct base_text message; /* cut by itself, so that the line stays JSON */
@@ -139,10 +168,14 @@ void app_log_line(const struct app_log *log, uint32_t shard, int64_t wall_ms, en
             base_text_add_i64(&line, (int64_t)left_out);
             base_text_add(&line, " more like it were left out)");
         }
+        if (lost > 0) {
+            base_text_add(&line, " (");
+            base_text_add_i64(&line, (int64_t)lost);
+            base_text_add(&line, " lines before it were lost: nobody read them)");
+        }
     }
     bytes[line.used_bytes] = '\n';
-    ssize_t written = write(STDERR_FILENO, bytes, line.used_bytes + 1);
-    (void)written; /* a log that can't be written stops nobody */
+    say(bytes, line.used_bytes + 1, lost);
 }
 
 void app_log_own(const struct app_log *log, enum port_level level, const char *format, ...)

@@ -62,8 +62,7 @@ static void on_alarm(int number)
 {
     static const char words[] = "error: the broker did not stop in time; the next start recovers\n";
     (void)number;
-    ssize_t written = write(STDERR_FILENO, words, sizeof words - 1);
-    (void)written; /* nowhere left to report to */
+    (void)app_say_now(words, sizeof words - 1); /* nowhere left to report to */
     _exit(APP_FAILED);
 }
 
@@ -73,8 +72,7 @@ static void on_signal(int number)
     enum app_wish wish = app_wish(number);
     if (wish == APP_WISH_STOP_AT_ONCE) {
         static const char words[] = "error: stopped at once by a second signal: what was in flight is not answered\n";
-        ssize_t written = write(STDERR_FILENO, words, sizeof words - 1);
-        (void)written; /* nowhere left to report to */
+        (void)app_say_now(words, sizeof words - 1); /* nowhere left to report to */
         _exit(APP_FAILED);
     }
     if (wish == APP_WISH_STOP) {

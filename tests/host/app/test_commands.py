@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The program from outside: usage, exit codes, configuration, data directory, signals, and commands against our own broker."""
 import base64
+import fcntl
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import socket
@@ -366,6 +368,23 @@ class Serve(unittest.TestCase):
         done = weir("log", "verify", "--data-dir", self.data, timeout=20)
         self.assertEqual(done.returncode, 1, done)
         self.assertIn(b"damage: t-0/00000000000000000000.log at byte 0: can't be read: Invalid argument\n", done.stdout)
+
+    def test_a_log_that_nobody_reads_stops_nobody(self):
+        reader, writer = os.pipe()
+        fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+        os.set_blocking(writer, False)
+        os.write(writer, b"x" * 4095 + b"\n")  # it is full
+        os.set_blocking(writer, True)
+        process = subprocess.Popen([WEIR, "serve", "--data-dir", self.data, *LOCAL], stdout=subprocess.PIPE, stderr=writer)
+        self.addCleanup(process.kill)
+        os.close(writer)
+        with process.stdout, os.fdopen(reader, "rb") as log:
+            self.assertTrue(select.select([process.stdout], [], [], 30)[0], "it waits for its log")
+            self.assertTrue(process.stdout.readline().startswith(b"ready "))
+            self.assertEqual(log.readline(), b"x" * 4095 + b"\n")
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(process.wait(60), 0)
+            self.assertRegex(log.read(), rb"^\S+ INFO app stopped \(2 lines before it were lost: nobody read them\)\n$")
 
     def test_a_log_that_nobody_wants_goes_nowhere(self):
         for streams in ("2>&-", "<&- 2>&-"):
