@@ -116,7 +116,7 @@ static void say(const void *bytes, size_t size_bytes, uint64_t lost)
     bool is_locked = pthread_mutex_lock(&say_lock) == 0;
     if (!app_say_now(bytes, size_bytes)) {
         atomic_fetch_add(&lost_count, lost + 1);
-    }                                                         /* itself, and those it tells of */
+    } /* itself, and those it tells of */
     if (is_locked) { (void)pthread_mutex_unlock(&say_lock); } /* it is ours */
 }
 
