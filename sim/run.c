@@ -488,20 +488,6 @@ static uint64_t count_partitions(const struct run *run)
     return count;
 }
 
-/* Those of groups' topics, the coordinators' and the metadata's too. */
-static uint64_t count_logs(const struct run *run)
-{
-    uint64_t count = 0;
-    for (uint32_t i = 0; i < (uint32_t)run->shape.shards; i++) {
-        const struct broker *broker = world_machine_at(run->world, run->cast.broker, i);
-        if (broker == NULL) { continue; }
-        struct broker_view view;
-        broker_view(broker, &view);
-        count += view.logs;
-    }
-    return count;
-}
-
 /* What a start has read of a page-cache log is synced within that. */
 static uint64_t flush_max_ms(const struct run *run)
 {
@@ -567,8 +553,9 @@ static bool idle(struct run *run)
             uint64_t pieces = 8 * (1 + slots / SWEEP_SLOTS);
             sweeps += pieces * (IDLE_NS / ((uint64_t)run->shape.group_sweep_ms * WORLD_MS) + 1);
         }
-        if (events > (IDLE_EVENTS_MAX + 8 * sweeps) * (uint64_t)run->shape.shards +
-                         (24 + 2 * sweeps) * count_logs(run)) { /* one step may look at one log only */
+        if (events >
+            (IDLE_EVENTS_MAX + 8 * sweeps) * (uint64_t)run->shape.shards +
+                (24 + 2 * sweeps) * check_stream_logs(run->stream)) { /* one step may look at one slot of a log only */
             run__fail(run, "I21", "%" PRIu64 " events in %d s of idleness", events, (int)(IDLE_NS / WORLD_S));
         }
     }

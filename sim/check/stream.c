@@ -41,6 +41,8 @@ void check_stream_destroy(struct check_stream *stream)
 
 const struct check_stream_counts *check_stream_counts(const struct check_stream *stream) { return &stream->counts; }
 
+uint32_t check_stream_logs(const struct check_stream *stream) { return stream->log_count; }
+
 void check_stream_late(struct check_stream *stream, uint64_t late_ns) { stream->late_ns = late_ns; }
 
 void check_stream_event(struct check_stream *stream, uint32_t shard, const struct port_event *event,

@@ -117,4 +117,7 @@ struct check_stream_counts {
 };
 const struct check_stream_counts *check_stream_counts(const struct check_stream *stream);
 
+/* How many logs there ever were; those that were deleted count. */
+uint32_t check_stream_logs(const struct check_stream *stream);
+
 #endif
