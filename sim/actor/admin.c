@@ -103,45 +103,70 @@ static void configure(const struct actor_cast *cast, struct topic_configs *confi
     add_number(configs, "segment.index.bytes", (topic->segment_bytes / INDEX_STRIDE + 2) % 100000u * 12u);
 }
 
+static bool send_create(struct actor *actor, const struct history_op *op, int32_t partitions,
+                        struct topic_configs *configs)
+{
+    struct kafka_create_topics_request_creatable_topic wanted;
+    kafka_create_topics_request_creatable_topic_init(&wanted);
+    wanted.name = kafka_text_words(op->topic);
+    wanted.num_partitions = partitions;
+    wanted.replication_factor = 1;
+    wanted.configs = configs->items;
+    wanted.configs_count = configs->count;
+    struct kafka_create_topics_request request;
+    kafka_create_topics_request_init(&request);
+    request.topics = &wanted;
+    request.topics_count = 1;
+    request.timeout_ms = 8000;
+    return ask(actor, op, KAFKA_API_CREATE_TOPICS, &request);
+}
+
+static bool send_delete(struct actor *actor, const struct history_op *op)
+{
+    struct kafka_delete_topics_request_delete_topic_state wanted;
+    kafka_delete_topics_request_delete_topic_state_init(&wanted);
+    wanted.name = kafka_text_words(op->topic);
+    struct kafka_delete_topics_request request;
+    kafka_delete_topics_request_init(&request);
+    request.topics = &wanted;
+    request.topics_count = 1;
+    request.timeout_ms = 8000;
+    return ask(actor, op, KAFKA_API_DELETE_TOPICS, &request);
+}
+
+static bool send_grow(struct actor *actor, const struct history_op *op, int32_t partitions)
+{
+    struct kafka_create_partitions_request_create_partitions_topic wanted;
+    kafka_create_partitions_request_create_partitions_topic_init(&wanted);
+    wanted.name = kafka_text_words(op->topic);
+    wanted.count = partitions;
+    wanted.assignments_count = -1;
+    struct kafka_create_partitions_request request;
+    kafka_create_partitions_request_init(&request);
+    request.topics = &wanted;
+    request.topics_count = 1;
+    request.timeout_ms = 8000;
+    return ask(actor, op, KAFKA_API_CREATE_PARTITIONS, &request);
+}
+
 static bool ask_create(struct actor *actor, uint32_t at)
 {
     struct actor_topic *topic = &actor->spec->cast->topics[at];
     struct history_op op = op_of(actor, HISTORY_CREATE, at);
     op.count = topic->partition_count;
     op.at = (actor_topic_is_trimmed(topic) ? HISTORY_TRIMMED : 0) | (topic->is_page_cache ? HISTORY_LOSSY : 0);
-    struct kafka_create_topics_request_creatable_topic wanted;
-    kafka_create_topics_request_creatable_topic_init(&wanted);
-    wanted.name = kafka_text_words(topic->name);
-    wanted.num_partitions = topic->partition_count;
-    wanted.replication_factor = 1;
     struct topic_configs configs;
     configure(actor->spec->cast, &configs, topic);
-    wanted.configs = configs.items;
-    wanted.configs_count = configs.count;
-    struct kafka_create_topics_request request;
-    kafka_create_topics_request_init(&request);
-    request.topics = &wanted;
-    request.topics_count = 1;
-    request.timeout_ms = 8000;
-    if (!ask(actor, &op, KAFKA_API_CREATE_TOPICS, &request)) { return false; }
+    if (!send_create(actor, &op, topic->partition_count, &configs)) { return false; }
     topic->incarnation += 1;
     return true;
 }
 
 static bool ask_delete(struct actor *actor, uint32_t at, bool is_final)
 {
-    struct actor_topic *topic = &actor->spec->cast->topics[at];
     struct history_op op = op_of(actor, HISTORY_DELETE, at);
     op.is_final = is_final;
-    struct kafka_delete_topics_request_delete_topic_state wanted;
-    kafka_delete_topics_request_delete_topic_state_init(&wanted);
-    wanted.name = kafka_text_words(topic->name);
-    struct kafka_delete_topics_request request;
-    kafka_delete_topics_request_init(&request);
-    request.topics = &wanted;
-    request.topics_count = 1;
-    request.timeout_ms = 8000;
-    return ask(actor, &op, KAFKA_API_DELETE_TOPICS, &request);
+    return send_delete(actor, &op);
 }
 
 bool actor__ask_topic(struct actor *actor, uint32_t topic, bool is_final)
@@ -306,17 +331,7 @@ static bool ask_grow(struct actor *actor)
     if (!topic->is_ready || topic->partition_count >= ACTOR_PARTITIONS_MAX) { return false; }
     struct history_op op = op_of(actor, HISTORY_GROW, at);
     op.count = base_min_i64(topic->partition_count + more, ACTOR_PARTITIONS_MAX);
-    struct kafka_create_partitions_request_create_partitions_topic wanted;
-    kafka_create_partitions_request_create_partitions_topic_init(&wanted);
-    wanted.name = kafka_text_words(op.topic);
-    wanted.count = (int32_t)op.count;
-    wanted.assignments_count = -1;
-    struct kafka_create_partitions_request request;
-    kafka_create_partitions_request_init(&request);
-    request.topics = &wanted;
-    request.topics_count = 1;
-    request.timeout_ms = 8000;
-    return ask(actor, &op, KAFKA_API_CREATE_PARTITIONS, &request);
+    return send_grow(actor, &op, (int32_t)op.count);
 }
 
 /* More records than a shard applies in one go: whoever asks meanwhile is told of all of them or of none. */
@@ -328,44 +343,17 @@ static bool ask_wide(struct actor *actor)
     bool is_grow = actor->wide_count > 0 && actor->wide_count < 50 && base_prng_chance(&actor->grow_prng, 1, 2);
     actor->wide_asked = actor->wide_count + more;
     if (is_grow) {
-        struct kafka_create_partitions_request_create_partitions_topic wanted;
-        kafka_create_partitions_request_create_partitions_topic_init(&wanted);
-        wanted.name = kafka_text_words(ACTOR_WIDE);
-        wanted.count = actor->wide_asked;
-        wanted.assignments_count = -1;
-        struct kafka_create_partitions_request request;
-        kafka_create_partitions_request_init(&request);
-        request.topics = &wanted;
-        request.topics_count = 1;
-        request.timeout_ms = 8000;
         op.count = KAFKA_API_CREATE_PARTITIONS;
-        return ask(actor, &op, KAFKA_API_CREATE_PARTITIONS, &request);
+        return send_grow(actor, &op, actor->wide_asked);
     }
     if (actor->wide_count > 0) {
-        struct kafka_delete_topics_request_delete_topic_state wanted;
-        kafka_delete_topics_request_delete_topic_state_init(&wanted);
-        wanted.name = kafka_text_words(ACTOR_WIDE);
-        struct kafka_delete_topics_request request;
-        kafka_delete_topics_request_init(&request);
-        request.topics = &wanted;
-        request.topics_count = 1;
-        request.timeout_ms = 8000;
         actor->wide_asked = 0;
         op.count = KAFKA_API_DELETE_TOPICS;
-        return ask(actor, &op, KAFKA_API_DELETE_TOPICS, &request);
+        return send_delete(actor, &op);
     }
-    struct kafka_create_topics_request_creatable_topic wanted;
-    kafka_create_topics_request_creatable_topic_init(&wanted);
-    wanted.name = kafka_text_words(ACTOR_WIDE);
-    wanted.num_partitions = actor->wide_asked;
-    wanted.replication_factor = 1;
-    struct kafka_create_topics_request request;
-    kafka_create_topics_request_init(&request);
-    request.topics = &wanted;
-    request.topics_count = 1;
-    request.timeout_ms = 8000;
     op.count = KAFKA_API_CREATE_TOPICS;
-    return ask(actor, &op, KAFKA_API_CREATE_TOPICS, &request);
+    struct topic_configs none = {.count = 0};
+    return send_create(actor, &op, actor->wide_asked, &none);
 }
 
 static bool ask_sizes(struct actor *actor, uint32_t at)
