@@ -88,6 +88,7 @@ static const char *const branch_names[RUN_BRANCH_COUNT] = {
     "page_cache_held",
     "metadata_anew",
     "order_judged",
+    "told_judged",
 };
 void run__leave(struct run *run)
 {
@@ -677,6 +678,7 @@ void run__end(struct run *run)
         result->branches[RUN_PAGES_LOST] = counts->page_cache_lost;
         result->branches[RUN_PAGES_HELD] = counts->page_cache_held;
         result->branches[RUN_ORDER_JUDGED] = counts->orders_judged;
+        result->branches[RUN_TOLD_JUDGED] = counts->topics_judged;
         check_stream_destroy(run->stream);
     }
     run__groups_end(run);

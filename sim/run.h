@@ -105,6 +105,7 @@ enum run_branch { /* what a start or an end met: the broker's recovery */
                   RUN_PAGES_HELD,            /* ... and left at least its begin, which a sync had covered */
                   RUN_METADATA_ANEW,         /* the metadata log was */
                   RUN_ORDER_JUDGED,          /* batches that were held against what else their connection sent */
+                  RUN_TOLD_JUDGED,           /* topics in answers that were held against what was asked for */
                   RUN_BRANCH_COUNT
 };
 const char *run_branch_name(enum run_branch branch);

@@ -100,7 +100,7 @@ bool check_stream_is_synced(const struct check_stream *stream, struct base_part 
 struct check_stream_counts {
     uint64_t answers[CHECK_APIS]; /* by api key */
     uint64_t acks_judged;         /* partitions of Produce answers that I19 was asked about */
-    uint64_t topics_judged;       /* answers to Metadata */
+    uint64_t topics_judged;       /* topics in answers whose number of partitions somebody had asked for */
     uint64_t orders_judged;       /* batches that were held against what else their connection sent */
     uint64_t rows;                /* journal rows seen */
     uint64_t rows_large;          /* of runs whose bytes are in their segment alone */

@@ -54,13 +54,17 @@ void stream__told_asked(struct check_stream *stream, int16_t api_key, int16_t ve
 static void judge_told(struct check_stream *stream, struct kafka_text name, int32_t count)
 {
     bool is_known = false;
+    bool is_asked_for = false;
     for (uint32_t i = 0; i < stream->wish_count; i++) {
         const struct stream_wish *wish = &stream->wishes[i];
         if (!kafka_text_is(name, wish->topic)) { continue; }
-        if (wish->count == count || wish->count < 0) { return; } /* or as many as the node gives */
+        if (wish->count < 0) { return; } /* as many as the node gives */
         is_known = true;
+        is_asked_for = is_asked_for || wish->count == count;
     }
     if (!is_known) { return; } /* the node's own */
+    stream->counts.topics_judged += 1;
+    if (is_asked_for) { return; }
     struct base_slice slice = kafka_text_slice(name);
     check_breach(stream->report, "I23",
                  "topic %.*s is told to have %" PRId32 " partitions, and nobody asked for so many",
@@ -79,7 +83,6 @@ void stream__told_answered(struct check_stream *stream, int16_t api_key, int16_t
             if (response.topics[t].error_code != 0) { continue; }
             judge_told(stream, response.topics[t].name, response.topics[t].partitions_count);
         }
-        stream->counts.topics_judged += 1;
     }
     if (api_key == KAFKA_API_DESCRIBE_TOPIC_PARTITIONS) {
         struct kafka_describe_topic_partitions_response response;
