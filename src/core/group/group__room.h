@@ -434,15 +434,6 @@ bool group__refuse(struct groups *groups, struct group__request *request,
                    int16_t error); /* any kind; false: no memory now */
 
 /* group_subscription.c */
-enum group__reads { GROUP__READS_NOT, GROUP__READS, GROUP__UNREADABLE };
-enum group__reads group__reads_topic(struct base_slice subscription, struct base_slice topic);
-struct group__words { /* that are being read */
-    const uint8_t *at;
-    size_t left;
-    bool is_bad; /* sticky: looked at once, at the end */
-    int32_t version;
-    int32_t topics_left;
-};
 /* Topics that are asked about together, so that the words of a group's members are looked at once for all of them. */
 struct group__names {
     struct base_map map; /* by name: indexes of the two rows */
@@ -455,6 +446,8 @@ size_t group__names_bytes(uint32_t count);
 void group__names_init(struct group__names *names, struct base_arena *arena, uint32_t count, uint64_t seed);
 uint32_t group__names_add(struct group__names *names,
                           struct base_slice name); /* its index, also of one that is there */
+void group__names_read(struct group__names *names,
+                       struct base_slice subscription); /* words that can't be read name every topic */
 void group__names_look(struct group__names *names, const struct group__group *group);
 bool group__names_is_read(const struct group__names *names, uint32_t index);
 

@@ -7,7 +7,15 @@
  */
 #include "group/group__room.h"
 
-static const uint8_t *take(struct group__words *words, size_t size_bytes)
+struct words { /* that are being read */
+    const uint8_t *at;
+    size_t left;
+    bool is_bad; /* sticky: looked at once, at the end */
+    int32_t version;
+    int32_t topics_left;
+};
+
+static const uint8_t *take(struct words *words, size_t size_bytes)
 {
     if (words->is_bad || size_bytes > words->left) {
         words->is_bad = true;
@@ -19,13 +27,13 @@ static const uint8_t *take(struct group__words *words, size_t size_bytes)
     return at;
 }
 
-static int32_t take_i16(struct group__words *words)
+static int32_t take_i16(struct words *words)
 {
     const uint8_t *at = take(words, 2);
     return at == NULL ? 0 : (int16_t)base_get_u16(at);
 }
 
-static int32_t take_i32(struct group__words *words)
+static int32_t take_i32(struct words *words)
 {
     const uint8_t *at = take(words, 4);
     return at == NULL ? 0 : (int32_t)base_get_u32(at);
@@ -34,7 +42,7 @@ static int32_t take_i32(struct group__words *words)
 enum nulls { NEVER_NULL, MAY_BE_NULL };
 
 /* So many bytes, as the length before them says. */
-static struct base_slice take_slice(struct group__words *words, int32_t size_bytes, enum nulls nulls)
+static struct base_slice take_slice(struct words *words, int32_t size_bytes, enum nulls nulls)
 {
     if (size_bytes < 0) {
         if (nulls == NEVER_NULL || size_bytes != -1) { words->is_bad = true; }
@@ -44,14 +52,14 @@ static struct base_slice take_slice(struct group__words *words, int32_t size_byt
     return base_slice_of(at, at == NULL ? 0 : (size_t)size_bytes);
 }
 
-static int32_t take_count(struct group__words *words)
+static int32_t take_count(struct words *words)
 {
     int32_t count = take_i32(words);
     if (count < 0) { words->is_bad = true; }
     return words->is_bad ? 0 : count;
 }
 
-static void pass_owned(struct group__words *words)
+static void pass_owned(struct words *words)
 {
     int32_t count = take_count(words);
     for (int32_t i = 0; i < count && !words->is_bad; i++) {
@@ -61,15 +69,15 @@ static void pass_owned(struct group__words *words)
 }
 
 /* The topics come one after another; what is behind them tells whether all of it can be read. */
-static void begin(struct group__words *words, struct base_slice subscription)
+static void begin(struct words *words, struct base_slice subscription)
 {
-    *words = (struct group__words){.at = subscription.at, .left = subscription.size_bytes};
+    *words = (struct words){.at = subscription.at, .left = subscription.size_bytes};
     words->version = take_i16(words);
     words->is_bad = words->is_bad || words->version < 0;
     words->topics_left = take_count(words);
 }
 
-static bool next(struct group__words *words, struct base_slice *topic_out)
+static bool next(struct words *words, struct base_slice *topic_out)
 {
     if (words->is_bad || words->topics_left == 0) { return false; }
     words->topics_left -= 1;
@@ -77,7 +85,7 @@ static bool next(struct group__words *words, struct base_slice *topic_out)
     return !words->is_bad;
 }
 
-static bool end(struct group__words *words)
+static bool end(struct words *words)
 {
     int32_t version = words->version;
     (void)take_slice(words, take_i32(words), MAY_BE_NULL); /* the user's own */
@@ -85,17 +93,6 @@ static bool end(struct group__words *words)
     if (version >= 2) { (void)take_i32(words); }                                 /* generation */
     if (version >= 3) { (void)take_slice(words, take_i16(words), MAY_BE_NULL); } /* rack */
     return !words->is_bad;
-}
-
-enum group__reads group__reads_topic(struct base_slice subscription, struct base_slice topic)
-{
-    struct group__words words;
-    struct base_slice name;
-    bool is_named = false;
-    begin(&words, subscription);
-    while (next(&words, &name)) { is_named = base_slice_equal(name, topic) || is_named; }
-    if (!end(&words)) { return GROUP__UNREADABLE; }
-    return is_named ? GROUP__READS : GROUP__READS_NOT;
 }
 
 /* ---- of many topics -------------------------------------------------------------------------------------------------- */
@@ -136,9 +133,9 @@ uint32_t group__names_add(struct group__names *names, struct base_slice name)
     return index;
 }
 
-static void look_at(struct group__names *names, struct base_slice subscription)
+void group__names_read(struct group__names *names, struct base_slice subscription)
 {
-    struct group__words words;
+    struct words words;
     struct base_slice name;
     begin(&words, subscription);
     while (next(&words, &name)) {
@@ -158,7 +155,7 @@ void group__names_look(struct group__names *names, const struct group__group *gr
          member = group__member_next(group, member)) {
         for (uint32_t i = 0; member->is_committed && i < member->data->protocols_count; i++) {
             const struct group__protocol *protocol = &member->data->protocols[i];
-            if (base_slice_equal(protocol->name, group->protocol)) { look_at(names, protocol->metadata); }
+            if (base_slice_equal(protocol->name, group->protocol)) { group__names_read(names, protocol->metadata); }
         }
     }
 }

@@ -16,6 +16,8 @@
 #define TOPICS_MAX 20000
 #define WORDS_MAX  ((size_t)256 << 10)
 
+enum reads { READS_NOT, READS, UNREADABLE };
+
 static uint8_t words[WORDS_MAX];
 
 static size_t given_words(int16_t version, int32_t topics, const char *last)
@@ -45,10 +47,10 @@ static size_t given_words(int16_t version, int32_t topics, const char *last)
 }
 
 /* By the decoder; `at` has exactly so many bytes. */
-static enum group__reads decoded(const uint8_t *at, size_t size_bytes, const char *topic)
+static enum reads decoded(const uint8_t *at, size_t size_bytes, const char *topic)
 {
     static _Alignas(16) uint8_t memory[KAFKA_ARENA_FACTOR * 512];
-    if (size_bytes < 2 || (int16_t)base_get_u16(at) < 0) { return GROUP__UNREADABLE; }
+    if (size_bytes < 2 || (int16_t)base_get_u16(at) < 0) { return UNREADABLE; }
     int16_t version = (int16_t)base_min_i64((int16_t)base_get_u16(at), 3);
     struct base_arena arena;
     struct kafka_consumer_protocol_subscription value;
@@ -57,21 +59,35 @@ static enum group__reads decoded(const uint8_t *at, size_t size_bytes, const cha
     base_arena_init(&arena, memory, sizeof memory);
     if (kafka_consumer_protocol_subscription_decode_front(base_slice_of(at + 2, size_bytes - 2), version, &arena,
                                                           &value, &used_bytes) != BASE_OK) {
-        return GROUP__UNREADABLE;
+        return UNREADABLE;
     }
     for (int32_t i = 0; i < value.topics_count; i++) {
-        if (kafka_text_is(value.topics[i], topic)) { return GROUP__READS; }
+        if (kafka_text_is(value.topics[i], topic)) { return READS; }
     }
-    return GROUP__READS_NOT;
+    return READS_NOT;
+}
+
+static enum reads looked_for(struct base_slice subscription, const char *topic)
+{
+    static _Alignas(16) uint8_t memory[1024];
+    struct base_arena arena;
+    struct group__names names;
+    assert_true(group__names_bytes(1) <= sizeof memory);
+    base_arena_init(&arena, memory, sizeof memory);
+    group__names_init(&names, &arena, 1, 7);
+    uint32_t index = group__names_add(&names, base_slice_text(topic));
+    group__names_read(&names, subscription);
+    if (names.is_all) { return UNREADABLE; }
+    return group__names_is_read(&names, index) ? READS : READS_NOT;
 }
 
 /* From a heap block of exactly so many bytes. */
-static enum group__reads read_exactly(size_t size_bytes, const char *topic)
+static enum reads read_exactly(size_t size_bytes, const char *topic)
 {
     uint8_t *exact = malloc(size_bytes == 0 ? 1 : size_bytes);
     assert_non_null(exact);
     memcpy(exact, words, size_bytes);
-    enum group__reads reads = group__reads_topic(base_slice_of(exact, size_bytes), base_slice_text(topic));
+    enum reads reads = looked_for(base_slice_of(exact, size_bytes), topic);
     assert_int_equal(reads, decoded(exact, size_bytes, topic));
     free(exact);
     return reads;
@@ -82,12 +98,12 @@ static void whole_words_name_their_topics(void **state)
     (void)state;
     for (int16_t version = 0; version <= 3; version++) {
         size_t size = given_words(version, 3, "t");
-        assert_int_equal(read_exactly(size, "t"), GROUP__READS);
-        assert_int_equal(read_exactly(size, "other"), GROUP__READS);
-        assert_int_equal(read_exactly(size, "owned"), GROUP__READS_NOT);
-        assert_int_equal(read_exactly(size, "own"), GROUP__READS_NOT);
+        assert_int_equal(read_exactly(size, "t"), READS);
+        assert_int_equal(read_exactly(size, "other"), READS);
+        assert_int_equal(read_exactly(size, "owned"), READS_NOT);
+        assert_int_equal(read_exactly(size, "own"), READS_NOT);
         base_put_u16(words, 9); /* a version to come says what the last one says, and more */
-        assert_int_equal(read_exactly(size, "t"), version == 3 ? GROUP__READS : GROUP__UNREADABLE);
+        assert_int_equal(read_exactly(size, "t"), version == 3 ? READS : UNREADABLE);
     }
 }
 
@@ -96,7 +112,7 @@ static void words_that_are_cut_anywhere_are_read_as_the_decoder_reads_them(void 
     (void)state;
     for (int16_t version = 0; version <= 3; version++) {
         size_t size = given_words(version, 3, "t");
-        for (size_t cut = 0; cut < size; cut++) { assert_int_equal(read_exactly(cut, "t"), GROUP__UNREADABLE); }
+        for (size_t cut = 0; cut < size; cut++) { assert_int_equal(read_exactly(cut, "t"), UNREADABLE); }
     }
 }
 
@@ -121,8 +137,8 @@ static void a_topic_among_twenty_thousand_is_found_and_one_that_is_not_there_is_
 {
     (void)state;
     size_t size = given_words(3, TOPICS_MAX, "t");
-    assert_int_equal(group__reads_topic(base_slice_of(words, size), base_slice_text("t")), GROUP__READS);
-    assert_int_equal(group__reads_topic(base_slice_of(words, size), base_slice_text("u")), GROUP__READS_NOT);
+    assert_int_equal(looked_for(base_slice_of(words, size), "t"), READS);
+    assert_int_equal(looked_for(base_slice_of(words, size), "u"), READS_NOT);
 }
 
 int main(void)
