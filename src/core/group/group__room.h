@@ -311,6 +311,7 @@ struct group__member *group__static(const struct groups *groups, const struct gr
                                     struct base_slice instance);
 void group__note_instance(struct groups *groups, struct group__member *member); /* it may be another one than before */
 struct group__member *group__member_make(struct groups *groups, struct group__group *group, struct base_slice id);
+void group__member_forget_words(struct groups *groups, struct group__member *member); /* and it is not committed */
 void group__member_free(struct groups *groups, struct group__member *member, int16_t error_of_parked);
 struct group__offset *group__offset(const struct groups *groups, const struct group__group *group,
                                     struct base_part part);

@@ -253,16 +253,6 @@ static struct group__data *make_data(struct groups *groups, const struct kafka_g
     return data;
 }
 
-/* They go before the new ones come: see set_text. */
-static void forget_words(struct groups *groups, struct group__member *member)
-{
-    group__drop(groups, &member->assignment);
-    if (member->data != NULL) { group__bytes_give(&groups->bytes, member->data, group__data_bytes(member->data)); }
-    member->data = NULL;
-    groups->committed_members -= member->is_committed ? 1 : 0;
-    member->is_committed = false;
-}
-
 static enum base_rc apply_member(struct groups *groups, const struct kafka_group_member_record *record)
 {
     if (record->protocols_count > GROUP_PROTOCOLS_MAX) { return BASE_BAD; }
@@ -271,7 +261,7 @@ static enum base_rc apply_member(struct groups *groups, const struct kafka_group
     struct group__member *member = group__member(groups, group, kafka_text_slice(record->member_id));
     if (member == NULL) { member = group__member_make(groups, group, kafka_text_slice(record->member_id)); }
     if (member == NULL) { return BASE_FULL; }
-    forget_words(groups, member);
+    group__member_forget_words(groups, member); /* before the new ones come: see set_text */
     if (!group__copy(groups, kafka_bytes_slice(record->assignment), &member->assignment)) { return BASE_FULL; }
     member->data = make_data(groups, record);
     if (member->data == NULL) { return BASE_FULL; }

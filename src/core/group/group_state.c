@@ -181,6 +181,15 @@ struct group__member *group__member_make(struct groups *groups, struct group__gr
     return member;
 }
 
+void group__member_forget_words(struct groups *groups, struct group__member *member)
+{
+    group__drop(groups, &member->assignment);
+    if (member->data != NULL) { group__bytes_give(&groups->bytes, member->data, group__data_bytes(member->data)); }
+    member->data = NULL;
+    groups->committed_members -= member->is_committed ? 1 : 0;
+    member->is_committed = false;
+}
+
 void group__member_free(struct groups *groups, struct group__member *member, int16_t error_of_parked)
 {
     struct group__group *group = member->group;
@@ -195,9 +204,7 @@ void group__member_free(struct groups *groups, struct group__member *member, int
         group__sync_error(groups, sync, error_of_parked);
     }
     if (base_heap_holds(&member->session)) { base_heap_remove(&groups->sessions, &member->session); }
-    if (member->is_committed) { groups->committed_members -= 1; }
-    if (member->data != NULL) { group__bytes_give(&groups->bytes, member->data, group__data_bytes(member->data)); }
-    group__drop(groups, &member->assignment);
+    group__member_forget_words(groups, member);
     forget_instance(groups, member);
     uint32_t index = base_pool_index(&groups->members, member);
     base_map_remove(&groups->members_map, member->hash, index);
