@@ -251,8 +251,18 @@ int64_t stream__asked_end(const struct check_stream *stream, const struct stream
     return end;
 }
 
+/* It was deleted: a topic that was made anew under its name has the folder now. */
+static bool is_replaced(const struct check_stream *stream, const struct stream_log *log)
+{
+    for (const struct stream_log *later = log + 1; later < stream->logs + stream->log_count; later++) {
+        if (later->id.index == log->id.index && strcmp(later->name, log->name) == 0) { return true; }
+    }
+    return false;
+}
+
 int64_t stream__durable_end(const struct check_stream *stream, const struct stream_log *log)
 {
+    if (is_replaced(stream, log)) { return log->synced_end; }
     char folder[STREAM_FOLDER_BYTES];
     stream__folder_of(log, folder);
     int64_t end = log->synced_end;

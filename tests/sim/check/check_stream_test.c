@@ -709,6 +709,26 @@ static void fewer_records_than_flush_messages_are_acknowledged_and_not_synced(vo
     }
 }
 
+static void what_is_written_of_the_next_topic_of_that_name_is_none_of_the_deleted_one(void **state)
+{
+    (void)state;
+    struct fixture *f = given_page_cache();
+    see_flushed(f, 0, 0);
+    write_batch(f, 0);
+    write_batch(f, 2);
+    sync_to_end(f, segment_file, PORT_OK);
+    see_flushed(f, 0, 4);
+    struct check_log next = {.id = {.topic = {{8}}, .index = part.index},
+                             .topic = base_slice_text("t"),
+                             .is_page_cache = true,
+                             .flush_messages = 4};
+    check_stream_log(f->stream, &next, true);
+    uint64_t write = ask_batch(f, 0);
+    done(f, PORT_WRITE, segment_file, write, PORT_OK, f->piece.size_bytes);
+    acknowledge(f, 3); /* of the deleted one, late */
+    expect_only(f, NULL);
+}
+
 static void at_ms(struct fixture *f, uint64_t ms)
 {
     struct port_event event = {.kind = PORT_EVENT_ALARM, .now_ns = ms * 1000000};
@@ -784,6 +804,7 @@ int main(void)
         cmocka_unit_test(a_log_that_lost_what_was_read_must_not_go_on_under_the_same_epoch),
         cmocka_unit_test(a_dead_process_takes_nothing_of_a_page_cache_log),
         cmocka_unit_test(fewer_records_than_flush_messages_are_acknowledged_and_not_synced),
+        cmocka_unit_test(what_is_written_of_the_next_topic_of_that_name_is_none_of_the_deleted_one),
         cmocka_unit_test(what_is_older_than_flush_ms_is_being_synced),
         cmocka_unit_test(what_lies_in_the_folder_of_a_deleted_topic_is_no_part_of_the_next_one),
     };
