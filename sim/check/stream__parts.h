@@ -111,13 +111,14 @@ struct stream_log {
     bool is_seen;            /* since this boot began to serve */
     bool may_go;             /* its topic is being deleted */
     bool is_page_cache;
-    int64_t flush_messages; /* of a page-cache log; 0: none */
-    uint64_t flush_ms;      /* the same */
-    int64_t recovered_end;  /* what was below it when the node began to serve may have been sent before */
-    bool is_told;           /* a breach was reported; once is enough */
-    bool is_hurt;           /* failed or damaged when last seen */
-    uint64_t going_ns;      /* when its deletion was asked for first, in this life; 0: it was not */
-    uint64_t gone_ns;       /* when that was answered; 0: it was not */
+    int64_t flush_messages;      /* of a page-cache log; 0: none */
+    uint64_t flush_ms;           /* the same */
+    int64_t recovered_end;       /* what was below it when the node began to serve may have been sent before */
+    uint64_t recovered_sequence; /* what was written before, at or behind that end, is none of it */
+    bool is_told;                /* a breach was reported; once is enough */
+    bool is_hurt;                /* failed or damaged when last seen */
+    uint64_t going_ns;           /* when its deletion was asked for first, in this life; 0: it was not */
+    uint64_t gone_ns;            /* when that was answered; 0: it was not */
 };
 
 /* ---- fetch sessions ---- */

@@ -269,7 +269,9 @@ int64_t stream__durable_end(const struct check_stream *stream, const struct stre
     for (uint32_t i = 0; i < stream->write_count; i++) {
         const struct stream_write *write = &stream->writes[i];
         if (!is_segment_in(stream, write->path, folder)) { continue; }
-        bool is_gone = write->offset_end <= log->offset_start; /* retention took it */
+        bool is_stray = write->state == WRITE_DONE && write->done_sequence <= log->recovered_sequence &&
+                        write->offset_base >= log->recovered_end;          /* a start found the log to end before it */
+        bool is_gone = is_stray || write->offset_end <= log->offset_start; /* or retention took it */
         if (write->from < write->to && !is_gone && write->offset_base < end) { end = write->offset_base; }
     }
     return end;

@@ -31,6 +31,7 @@ struct fixture {
 
 static const struct port_file journal_file = {.shard = 0, .slot = 1, .generation = 1};
 static const struct port_file segment_file = {.shard = 0, .slot = 2, .generation = 1};
+static const struct port_file stray_file = {.shard = 0, .slot = 3, .generation = 1};
 static const struct base_part part = {.topic = {{9, 9, 9}}, .index = 0};
 
 static struct fixture *given(void)
@@ -584,7 +585,7 @@ static void see_page_cache(struct fixture *f, int64_t end)
 }
 
 /* Asks for a write of a batch of two records. */
-static uint64_t ask_batch(struct fixture *f, int64_t base)
+static uint64_t ask_batch_in(struct fixture *f, struct port_file file, int64_t base)
 {
     struct rec_build build;
     struct rec_build_config config = rec_build_plain();
@@ -596,11 +597,13 @@ static uint64_t ask_batch(struct fixture *f, int64_t base)
     }
     f->piece = (struct port_piece){.at = f->group, .size_bytes = rec_build_end(&build).size_bytes};
     return ask(f, (struct port_effect){.kind = PORT_WRITE,
-                                       .file = segment_file,
+                                       .file = file,
                                        .position_bytes = (uint64_t)base * SEGMENT_WRITE_BYTES,
                                        .pieces = &f->piece,
                                        .piece_count = 1});
 }
+
+static uint64_t ask_batch(struct fixture *f, int64_t base) { return ask_batch_in(f, segment_file, base); }
 
 static void write_batch(struct fixture *f, int64_t base)
 {
@@ -729,6 +732,26 @@ static void what_is_written_of_the_next_topic_of_that_name_is_none_of_the_delete
     expect_only(f, NULL);
 }
 
+static void what_a_start_left_out_of_a_log_is_not_waited_for(void **state)
+{
+    (void)state;
+    struct fixture *f = given_page_cache();
+    write_batch(f, 0);
+    sync_to_end(f, segment_file, PORT_OK);
+    see_flushed(f, 0, 2);
+    open_file(f, stray_file, "t-0/00000000000000000004.log");
+    uint64_t stray = ask_batch_in(f, stray_file, 4);
+    done(f, PORT_WRITE, stray_file, stray, PORT_OK, f->piece.size_bytes);
+    check_stream_crash(f->stream, CHECK_PROCESS);
+    see_flushed(f, 0, 2);
+    open_file(f, segment_file, "t-0/00000000000000000000.log");
+    for (int64_t base = 2; base < 10; base += 2) { write_batch(f, base); }
+    sync_to_end(f, segment_file, PORT_OK);
+    see_flushed(f, 0, 10);
+    acknowledge(f, 9);
+    expect_only(f, NULL);
+}
+
 static void at_ms(struct fixture *f, uint64_t ms)
 {
     struct port_event event = {.kind = PORT_EVENT_ALARM, .now_ns = ms * 1000000};
@@ -805,6 +828,7 @@ int main(void)
         cmocka_unit_test(a_dead_process_takes_nothing_of_a_page_cache_log),
         cmocka_unit_test(fewer_records_than_flush_messages_are_acknowledged_and_not_synced),
         cmocka_unit_test(what_is_written_of_the_next_topic_of_that_name_is_none_of_the_deleted_one),
+        cmocka_unit_test(what_a_start_left_out_of_a_log_is_not_waited_for),
         cmocka_unit_test(what_is_older_than_flush_ms_is_being_synced),
         cmocka_unit_test(what_lies_in_the_folder_of_a_deleted_topic_is_no_part_of_the_next_one),
     };
