@@ -224,7 +224,7 @@ void check_stream_log(struct check_stream *stream, const struct check_log *now, 
     }
     if (!log->is_seen) {
         log->recovered_end = log->is_known ? now->offset_end : 0;
-        log->recovered_sequence = log->is_known ? stream->sequence : 0;
+        if (log->is_known) { stream__leave_out(stream, log, now->offset_end); }
     }
     bool is_start_new = !log->is_seen || now->offset_start != log->offset_start || log->start_since_ns == UINT64_MAX;
     if (is_start_new) { log->start_since_ns = stream->now_ns; }

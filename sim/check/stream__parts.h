@@ -54,6 +54,7 @@ struct stream_write {
     uint64_t done_ns;    /* of the node's clock; UINT64_MAX: in another life */
     int64_t offset_base; /* of a segment: the first batch's */
     int64_t offset_end;  /* of a segment: past its last batch */
+    bool is_stray;       /* a start found the log to end before it */
 };
 
 struct stream_sync {
@@ -111,14 +112,13 @@ struct stream_log {
     bool is_seen;            /* since this boot began to serve */
     bool may_go;             /* its topic is being deleted */
     bool is_page_cache;
-    int64_t flush_messages;      /* of a page-cache log; 0: none */
-    uint64_t flush_ms;           /* the same */
-    int64_t recovered_end;       /* what was below it when the node began to serve may have been sent before */
-    uint64_t recovered_sequence; /* what was written before, at or behind that end, is none of it */
-    bool is_told;                /* a breach was reported; once is enough */
-    bool is_hurt;                /* failed or damaged when last seen */
-    uint64_t going_ns;           /* when its deletion was asked for first, in this life; 0: it was not */
-    uint64_t gone_ns;            /* when that was answered; 0: it was not */
+    int64_t flush_messages; /* of a page-cache log; 0: none */
+    uint64_t flush_ms;      /* the same */
+    int64_t recovered_end;  /* what was below it when the node began to serve may have been sent before */
+    bool is_told;           /* a breach was reported; once is enough */
+    bool is_hurt;           /* failed or damaged when last seen */
+    uint64_t going_ns;      /* when its deletion was asked for first, in this life; 0: it was not */
+    uint64_t gone_ns;       /* when that was answered; 0: it was not */
 };
 
 /* ---- fetch sessions ---- */
@@ -244,6 +244,9 @@ void stream__may_go(const struct check_stream *stream, struct stream_log *log); 
 /* Where its files are, and a slash. */
 #define STREAM_FOLDER_BYTES 320 /* a name has 255 at most */
 void stream__folder_of(const struct stream_log *log, char folder_out[STREAM_FOLDER_BYTES]);
+
+/* The log was found to end there: what was written at or behind it is none of it. */
+void stream__leave_out(struct check_stream *stream, const struct stream_log *log, int64_t end);
 
 /* A write to one of its segments, past what the journal's rows name and below `end`, has not been synced. */
 bool stream__has_unsynced_segment(const struct check_stream *stream, const struct stream_log *log, int64_t end);

@@ -260,6 +260,17 @@ static bool is_replaced(const struct check_stream *stream, const struct stream_l
     return false;
 }
 
+void stream__leave_out(struct check_stream *stream, const struct stream_log *log, int64_t end)
+{
+    char folder[STREAM_FOLDER_BYTES];
+    stream__folder_of(log, folder);
+    for (uint32_t i = 0; i < stream->write_count; i++) {
+        struct stream_write *write = &stream->writes[i];
+        bool is_left = write->state == WRITE_DONE && write->offset_base >= end;
+        if (is_left && is_segment_in(stream, write->path, folder)) { write->is_stray = true; }
+    }
+}
+
 int64_t stream__durable_end(const struct check_stream *stream, const struct stream_log *log)
 {
     if (is_replaced(stream, log)) { return log->synced_end; }
@@ -269,9 +280,7 @@ int64_t stream__durable_end(const struct check_stream *stream, const struct stre
     for (uint32_t i = 0; i < stream->write_count; i++) {
         const struct stream_write *write = &stream->writes[i];
         if (!is_segment_in(stream, write->path, folder)) { continue; }
-        bool is_stray = write->state == WRITE_DONE && write->done_sequence <= log->recovered_sequence &&
-                        write->offset_base >= log->recovered_end;          /* a start found the log to end before it */
-        bool is_gone = is_stray || write->offset_end <= log->offset_start; /* or retention took it */
+        bool is_gone = write->is_stray || write->offset_end <= log->offset_start; /* retention took it */
         if (write->from < write->to && !is_gone && write->offset_base < end) { end = write->offset_base; }
     }
     return end;
@@ -288,7 +297,8 @@ void stream__judge_flush(struct check_stream *stream, const struct stream_log *l
     }
     for (uint32_t i = 0; i < stream->write_count; i++) {
         const struct stream_write *write = &stream->writes[i];
-        if (write->state != WRITE_DONE || write->from >= write->to || write->done_ns == UINT64_MAX) { continue; }
+        bool is_open = write->state == WRITE_DONE && write->from < write->to && !write->is_stray;
+        if (!is_open || write->done_ns == UINT64_MAX) { continue; }
         if (!is_segment_in(stream, write->path, folder) || write->offset_end <= log->offset_start) { continue; }
         uint64_t age_ns = stream->now_ns - base_min_u64(stream->now_ns, write->done_ns);
         if (age_ns <= log->flush_ms * 1000000 + stream->late_ns) { continue; }
