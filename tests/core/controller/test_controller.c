@@ -425,17 +425,36 @@ static void a_request_past_requests_max_is_refused_at_the_door(void **state)
     assert_int_equal(controller_submit(desk->controller, &third), BASE_OK);
 }
 
+static struct {
+    void *pages[2100];
+    uint32_t given, count; /* those from the first on were given back one by one */
+} taken;
+
+static void take_all_memory(void)
+{
+    taken.given = taken.count = 0;
+    while ((taken.pages[taken.count] = base_pages_take(desk->pages, BASE_CONTROL, 4096)) != NULL) { taken.count += 1; }
+}
+
+static void give_first_pages(uint32_t count)
+{
+    while (taken.given < count) { base_pages_give(desk->pages, taken.pages[taken.given++]); }
+}
+
+static void give_all_memory(void)
+{
+    while (taken.count > taken.given) { base_pages_give(desk->pages, taken.pages[--taken.count]); }
+}
+
 static void without_pages_a_round_waits(void **state)
 {
     (void)state;
     given_node();
-    static void *taken[2100];
-    uint32_t count = 0;
-    while ((taken[count] = base_pages_take(desk->pages, BASE_CONTROL, 4096)) != NULL) { count += 1; }
+    take_all_memory();
     (void)submit(CONTROLLER_CREATE_TOPICS, 7, create_named("a"));
     pull();
     assert_false(desk->has_proposal);
-    while (count > 0) { base_pages_give(desk->pages, taken[--count]); }
+    give_all_memory();
     pull();
     assert_true(desk->has_proposal);
     commit();
@@ -446,10 +465,8 @@ static void what_does_not_fit_the_block_that_there_is_waits_for_a_larger_one(voi
 {
     (void)state;
     given_node();
-    static void *taken[2100];
-    uint32_t count = 0;
-    while ((taken[count] = base_pages_take(desk->pages, BASE_CONTROL, 4096)) != NULL) { count += 1; }
-    for (uint32_t i = 0; i < 16; i++) { base_pages_give(desk->pages, taken[i]); }
+    take_all_memory();
+    give_first_pages(16);
     desk->answers_count = 0;
     uint64_t small = submit(CONTROLLER_CREATE_TOPICS, 7, create_named("a"));
     struct kafka_create_topics_request *request = create_named("b");
@@ -461,7 +478,7 @@ static void what_does_not_fit_the_block_that_there_is_waits_for_a_larger_one(voi
     assert_non_null(topic("a"));
     assert_false(desk->has_proposal);
     assert_int_equal(desk->answers_count, 1); /* not that there is none */
-    while (count > 16) { base_pages_give(desk->pages, taken[--count]); }
+    give_all_memory();
     pull();
     commit();
     assert_int_equal(((const struct kafka_create_topics_response *)answer_of(large))->topics[0].error_code, 0);
@@ -473,10 +490,8 @@ static void producer_ids_do_not_wait_for_a_larger_block(void **state)
 {
     (void)state;
     given_node();
-    static void *taken[2100];
-    uint32_t count = 0;
-    while ((taken[count] = base_pages_take(desk->pages, BASE_CONTROL, 4096)) != NULL) { count += 1; }
-    for (uint32_t i = 0; i < 16; i++) { base_pages_give(desk->pages, taken[i]); }
+    take_all_memory();
+    give_first_pages(16);
     struct kafka_create_topics_request *request = create_named("b");
     request->topics[0].num_partitions = 1000;
     uint64_t large = submit(CONTROLLER_CREATE_TOPICS, 7, request);
@@ -495,7 +510,7 @@ static void producer_ids_do_not_wait_for_a_larger_block(void **state)
         assert_int_equal(desk->answers_count, i + 1);
     }
     assert_int_equal(metadata_topics_count(desk->image), 0);
-    while (count > 16) { base_pages_give(desk->pages, taken[--count]); }
+    give_all_memory();
     pull();
     commit();
     assert_int_equal(((const struct kafka_create_topics_response *)answer_of(large))->topics[0].error_code, 0);

@@ -365,3 +365,37 @@ uint64_t expect_recovers(const struct fake_disk *disk, const struct journal_conf
     }
     return came;
 }
+
+/* ---- how most tests of a start begin and end ---- */
+
+void host_append_all(struct host *host, uint32_t count, uint64_t size_bytes)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        assert_true(host_append(host, size_bytes));
+        host_run(host);
+    }
+    assert_int_equal(host->acked, host->appended);
+}
+
+struct fake_disk *host_copy_of(const struct fake_disk *disk)
+{
+    return fake_disk_crash(disk, FAKE_KEEP_ALL, 0, 0, true);
+}
+
+struct host *host_recovered(struct fake_disk *disk, const struct journal_config *config)
+{
+    struct host *host = host_make(disk, config);
+    host->checks_durable = false;
+    host_start(host);
+    assert_true(host->is_replayed);
+    return host;
+}
+
+struct host *host_begun(const struct journal_config *config)
+{
+    struct host *host = host_recovered(fake_disk_make(), config);
+    assert_int_equal(host->replay_rc, PORT_OK);
+    return host;
+}
+
+void host_end(struct host *host) { fake_disk_free(host_free(host)); }

@@ -65,6 +65,12 @@ void host_start(struct host *host);                       /* start, run, and jou
 bool host_append(struct host *host, uint64_t size_bytes); /* false: BASE_FULL */
 void host_checkpoint(struct host *host, bool is_clean);   /* when everything is acknowledged */
 void host_stop(struct host *host);
+void host_append_all(struct host *host, uint32_t count, uint64_t size_bytes); /* one by one, each acknowledged */
+struct fake_disk *host_copy_of(const struct fake_disk *disk);                 /* with all that was written */
+/* Starts on `disk`, which is the host's from now on, and is replayed, how well is in replay_rc. Durability is not looked at. */
+struct host *host_recovered(struct fake_disk *disk, const struct journal_config *config);
+struct host *host_begun(const struct journal_config *config); /* the same on a new disk, without an error */
+void host_end(struct host *host);                             /* its disk, too */
 /* The least that recovery of `disk` must give: entries 1..acked, by state or replay, in order and whole, none damaged; at most
  * `appended`. Recovers once more from the same disk and compares. Consumes neither. Returns how many came. */
 uint64_t expect_recovers(const struct fake_disk *disk, const struct journal_config *config, uint64_t acked,

@@ -13,101 +13,69 @@
 #define CHECKPOINT_A "weir-journal/checkpoint-a.wj"
 #define CHECKPOINT_B "weir-journal/checkpoint-b.wj"
 
-static struct fake_disk *copy_of(const struct fake_disk *disk)
-{
-    return fake_disk_crash(disk, FAKE_KEEP_ALL, 0, 0, true);
-}
-
-static void end(struct host *host) { fake_disk_free(host_free(host)); }
-
-static struct host *given_recovered(struct fake_disk *disk, const struct journal_config *config)
-{
-    struct host *host = host_make(disk, config);
-    host->checks_durable = false;
-    host_start(host);
-    assert_true(host->is_replayed);
-    return host;
-}
-
-static struct host *given_journal(const struct journal_config *config)
-{
-    struct host *host = given_recovered(fake_disk_make(), config);
-    assert_int_equal(host->replay_rc, PORT_OK);
-    return host;
-}
-
-static void append(struct host *host, uint32_t count, uint64_t size_bytes)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        assert_true(host_append(host, size_bytes));
-        host_run(host);
-    }
-    assert_int_equal(host->acked, host->appended);
-}
-
 static void replay_starts_at_the_newest_checkpoint(void **state)
 {
     (void)state;
     struct journal_config config = host_config();
-    struct host *host = given_journal(&config);
+    struct host *host = host_begun(&config);
     for (uint64_t round = 1; round <= 5; round++) {
-        append(host, 3, 200);
+        host_append_all(host, 3, 200);
         host_checkpoint(host, false);
         assert_int_equal(host->checkpoint_rc, PORT_OK);
-        append(host, 2, 200);
-        struct host *again = given_recovered(copy_of(host->disk), &config);
+        host_append_all(host, 2, 200);
+        struct host *again = host_recovered(host_copy_of(host->disk), &config);
         assert_int_equal(again->state_count, 1);
         assert_int_equal(again->state, round * 5 - 2);
         assert_int_equal(again->replayed_count, 2);
         assert_false(again->is_clean);
-        end(again);
+        host_end(again);
     }
-    end(host);
+    host_end(host);
 }
 
 static void a_clean_stop_is_clean_once(void **state)
 {
     (void)state;
     struct journal_config config = host_config();
-    struct host *host = given_journal(&config);
-    append(host, 3, 200);
+    struct host *host = host_begun(&config);
+    host_append_all(host, 3, 200);
     host_checkpoint(host, true);
     host_stop(host);
     assert_true(host->is_stopped);
     struct fake_disk *disk = fake_disk_crash(host->disk, FAKE_KEEP_NOTHING, 0, 0, false);
-    end(host);
-    host = given_recovered(disk, &config);
+    host_end(host);
+    host = host_recovered(disk, &config);
     assert_true(host->is_clean);
     assert_int_equal(host->state, 3);
     assert_int_equal(host->replayed_count, 0);
     /* This life has begun: if it ends now, it did not end well. */
-    struct host *again = given_recovered(fake_disk_crash(host->disk, FAKE_KEEP_NOTHING, 0, 0, false), &config);
+    struct host *again = host_recovered(fake_disk_crash(host->disk, FAKE_KEEP_NOTHING, 0, 0, false), &config);
     assert_false(again->is_clean);
-    end(again);
-    end(host);
+    host_end(again);
+    host_end(host);
 }
 
 static void a_crash_at_any_effect_of_a_start_after_a_clean_stop_is_not_clean_once_replayed(void **state)
 {
     (void)state;
     struct journal_config config = host_config();
-    struct host *host = given_journal(&config);
-    append(host, 3, 200);
+    struct host *host = host_begun(&config);
+    host_append_all(host, 3, 200);
     host_checkpoint(host, true);
     host_stop(host);
     struct fake_disk *disk = host_free(host);
     for (uint64_t effects = 1;; effects++) {
-        host = host_make(copy_of(disk), &config);
+        host = host_make(host_copy_of(disk), &config);
         host->checks_durable = false;
         host->effects_max = effects;
         host_start(host);
         bool is_over = !host->is_cut_off;
-        struct host *again = given_recovered(fake_disk_crash(host->disk, FAKE_KEEP_NOTHING, 0, 0, false), &config);
+        struct host *again = host_recovered(fake_disk_crash(host->disk, FAKE_KEEP_NOTHING, 0, 0, false), &config);
         assert_int_equal(again->replay_rc, PORT_OK);
         assert_int_equal(again->state, 3);
         if (host->is_replayed) { assert_false(again->is_clean); }
-        end(again);
-        end(host);
+        host_end(again);
+        host_end(host);
         if (is_over) { break; }
     }
     fake_disk_free(disk);
@@ -117,39 +85,39 @@ static void a_clean_mark_with_something_behind_it_is_none(void **state)
 {
     (void)state;
     struct journal_config config = host_config();
-    struct host *host = given_journal(&config);
-    append(host, 3, 200);
+    struct host *host = host_begun(&config);
+    host_append_all(host, 3, 200);
     host_checkpoint(host, true);
-    append(host, 1, 200);
-    struct host *again = given_recovered(copy_of(host->disk), &config);
+    host_append_all(host, 1, 200);
+    struct host *again = host_recovered(host_copy_of(host->disk), &config);
     assert_false(again->is_clean);
     assert_int_equal(again->replayed_count, 1);
-    end(again);
-    end(host);
+    host_end(again);
+    host_end(host);
 }
 
 static void a_bad_newest_checkpoint_gives_way_to_the_one_before(void **state)
 {
     (void)state;
     struct journal_config config = host_config();
-    struct host *host = given_journal(&config);
-    append(host, 3, 200);
+    struct host *host = host_begun(&config);
+    host_append_all(host, 3, 200);
     host_checkpoint(host, false); /* b */
-    append(host, 3, 200);
+    host_append_all(host, 3, 200);
     host_checkpoint(host, false); /* a */
-    append(host, 3, 200);
+    host_append_all(host, 3, 200);
     uint64_t size = fake_disk_file(host->disk, CHECKPOINT_A)->cache_bytes;
     for (uint64_t at = 0; at < size; at++) {
-        struct fake_disk *disk = copy_of(host->disk);
+        struct fake_disk *disk = host_copy_of(host->disk);
         fake_disk_flip(fake_disk_file(disk, CHECKPOINT_A), at, 1);
-        struct host *again = given_recovered(disk, &config);
+        struct host *again = host_recovered(disk, &config);
         assert_int_equal(again->replay_rc, PORT_OK);
         assert_int_equal(again->damage_count, 0);
         assert_int_equal(again->state, 3);
         assert_int_equal(again->replayed_count, 6);
-        end(again);
+        host_end(again);
     }
-    end(host);
+    host_end(host);
 }
 
 /* Groups call that number synced: a new checkpoint of the same would count as durable before it is. */
@@ -157,22 +125,22 @@ static void the_number_of_a_checkpoint_that_went_bad_is_not_given_again(void **s
 {
     (void)state;
     struct journal_config config = host_config();
-    struct host *host = given_journal(&config);
-    append(host, 3, 200);
+    struct host *host = host_begun(&config);
+    host_append_all(host, 3, 200);
     host_checkpoint(host, false); /* b */
-    append(host, 3, 200);
+    host_append_all(host, 3, 200);
     host_checkpoint(host, false); /* a */
-    append(host, 3, 200);
-    struct fake_disk *disk = copy_of(host->disk);
-    end(host);
+    host_append_all(host, 3, 200);
+    struct fake_disk *disk = host_copy_of(host->disk);
+    host_end(host);
     uint64_t sequence = base_get_u64(fake_disk_file(disk, CHECKPOINT_A)->cache + 32);
     fake_disk_flip(fake_disk_file(disk, CHECKPOINT_A), 10, 1);
-    host = given_recovered(disk, &config);
+    host = host_recovered(disk, &config);
     assert_int_equal(host->state, 3);
     host_checkpoint(host, false);
     assert_int_equal(host->checkpoint_rc, PORT_OK);
     assert_true(base_get_u64(fake_disk_file(host->disk, CHECKPOINT_A)->cache + 32) > sequence);
-    end(host);
+    host_end(host);
 }
 
 static void two_bad_checkpoints_are_damage_and_never_an_empty_start(void **state)
@@ -181,11 +149,11 @@ static void two_bad_checkpoints_are_damage_and_never_an_empty_start(void **state
     struct journal_config config = host_config();
     for (int checkpoints = 0; checkpoints < 3; checkpoints++) {
         for (int is_removed = 0; is_removed < 2; is_removed++) {
-            struct host *host = given_journal(&config);
-            append(host, 3, 200);
+            struct host *host = host_begun(&config);
+            host_append_all(host, 3, 200);
             for (int i = 0; i < checkpoints; i++) { host_checkpoint(host, false); }
-            struct fake_disk *disk = copy_of(host->disk);
-            end(host);
+            struct fake_disk *disk = host_copy_of(host->disk);
+            host_end(host);
             const char *const paths[2] = {CHECKPOINT_A, CHECKPOINT_B};
             for (int i = 0; i < 2; i++) {
                 if (fake_disk_file(disk, paths[i]) == NULL) { continue; }
@@ -195,11 +163,11 @@ static void two_bad_checkpoints_are_damage_and_never_an_empty_start(void **state
                     fake_disk_flip(fake_disk_file(disk, paths[i]), 50, 1);
                 }
             }
-            host = given_recovered(disk, &config);
+            host = host_recovered(disk, &config);
             assert_int_equal(host->replay_rc, PORT_IO);
             assert_int_equal(host->damage_count, 1);
             assert_int_equal(host->state_count + host->replayed_count, 0);
-            end(host);
+            host_end(host);
         }
     }
 }
@@ -208,21 +176,21 @@ static void trimmed_files_whose_checkpoint_is_lost_are_damage(void **state)
 {
     (void)state;
     struct journal_config config = host_config();
-    struct host *host = given_journal(&config);
-    append(host, 1, 200);
+    struct host *host = host_begun(&config);
+    host_append_all(host, 1, 200);
     host_checkpoint(host, false); /* b: begins in file 0 */
-    append(host, 30, 15000);
-    host_checkpoint(host, false); /* a: file 0 and more may go */
-    append(host, 30, 15000);      /* and do */
+    host_append_all(host, 30, 15000);
+    host_checkpoint(host, false);     /* a: file 0 and more may go */
+    host_append_all(host, 30, 15000); /* and do */
     assert_null(fake_disk_file(host->disk, "weir-journal/0000000000.wj"));
-    struct fake_disk *disk = copy_of(host->disk);
+    struct fake_disk *disk = host_copy_of(host->disk);
     fake_disk_flip(fake_disk_file(disk, CHECKPOINT_A), 10, 1);
-    struct host *again = given_recovered(disk, &config);
+    struct host *again = host_recovered(disk, &config);
     assert_int_equal(again->replay_rc, PORT_OK);
     assert_true(again->damage_count > 0);
     assert_int_equal(again->state, 1);
-    end(again);
-    end(host);
+    host_end(again);
+    host_end(host);
 }
 
 /* The end record of an older checkpoint may stand just behind what a torn newer one wrote over it. */
@@ -230,12 +198,12 @@ static void an_end_record_of_an_older_checkpoint_ends_no_newer_one(void **state)
 {
     (void)state;
     struct journal_config config = host_config();
-    struct host *host = given_journal(&config);
-    append(host, 1, 200);
+    struct host *host = host_begun(&config);
+    host_append_all(host, 1, 200);
     host_checkpoint(host, false); /* b, one state */
-    append(host, 1, 200);
+    host_append_all(host, 1, 200);
     host_checkpoint(host, false); /* a */
-    append(host, 1, 200);
+    host_append_all(host, 1, 200);
     base_put_u64(host->state_bytes, 3);
     assert_true(journal_checkpoint_begin(host->journal, &host->out)); /* b again: would have two states */
     assert_int_equal(journal_checkpoint_add(host->journal, base_slice_of(host->state_bytes, 8), 1, &host->out),
@@ -243,18 +211,18 @@ static void an_end_record_of_an_older_checkpoint_ends_no_newer_one(void **state)
     host_turn(host);
     host_run(host);
     assert_int_equal(host->states_written, 3);
-    struct host *again = given_recovered(copy_of(host->disk), &config);
+    struct host *again = host_recovered(host_copy_of(host->disk), &config);
     assert_int_equal(again->state, 2);
     assert_int_equal(again->replayed_count, 1);
-    end(again);
-    end(host);
+    host_end(again);
+    host_end(host);
 }
 
 static void a_checkpoint_waits_for_what_was_under_way_when_it_began(void **state)
 {
     (void)state;
     struct journal_config config = host_config();
-    struct host *host = given_journal(&config);
+    struct host *host = host_begun(&config);
     assert_true(host_append(host, 100));
     host_turn(host);
     assert_true(host_do(host)); /* its sync is asked */
@@ -272,7 +240,7 @@ static void a_checkpoint_waits_for_what_was_under_way_when_it_began(void **state
     host_run(host);
     assert_int_equal(host->acked, 1);
     assert_true(host->is_checkpointed);
-    end(host);
+    host_end(host);
 }
 
 static void files_beyond_a_lowered_limit_go(void **state)
@@ -280,39 +248,39 @@ static void files_beyond_a_lowered_limit_go(void **state)
     (void)state;
     struct journal_config config = host_config();
     config.bytes_max = 4u << 20;
-    struct host *host = given_journal(&config);
-    append(host, 100, 15000);
+    struct host *host = host_begun(&config);
+    host_append_all(host, 100, 15000);
     struct fake_disk *disk = host_free(host);
     memset(disk->open, 0, sizeof disk->open); /* the process ended */
     assert_true(fake_disk_used(disk) > 1500000);
     config.bytes_max = 8 * config.file_bytes;
-    host = given_recovered(disk, &config);
+    host = host_recovered(disk, &config);
     assert_int_equal(host->replayed_count, 100);
     host->appended = host->acked = 100;
     host_checkpoint(host, false);
-    append(host, 1, 100);
+    host_append_all(host, 1, 100);
     assert_true(fake_disk_used(host->disk) <= config.bytes_max + 8192);
     (void)expect_recovers(host->disk, &config, 101, 101);
-    end(host);
+    host_end(host);
 }
 
 static void a_full_disk_fails_a_checkpoint_and_nothing_else(void **state)
 {
     (void)state;
     struct journal_config config = host_config();
-    struct host *host = given_journal(&config);
-    append(host, 3, 200);
+    struct host *host = host_begun(&config);
+    host_append_all(host, 3, 200);
     host->disk->room_bytes = 1;
     host_checkpoint(host, false);
     assert_true(host->is_checkpointed);
     assert_int_equal(host->checkpoint_rc, PORT_NO_SPACE);
     assert_false(host->is_disk_failed);
-    append(host, 2, 200);
+    host_append_all(host, 2, 200);
     host->disk->room_bytes = 0;
     host_checkpoint(host, false);
     assert_int_equal(host->checkpoint_rc, PORT_OK);
     (void)expect_recovers(host->disk, &config, 5, 5);
-    end(host);
+    host_end(host);
 }
 
 /* A journal at its limit takes nothing until then, so that nothing else may happen that would make it look. */
@@ -320,8 +288,8 @@ static void a_checkpoint_that_failed_is_asked_for_again_by_an_alarm(void **state
 {
     (void)state;
     struct journal_config config = host_config();
-    struct host *host = given_journal(&config);
-    append(host, 3, 200);
+    struct host *host = host_begun(&config);
+    host_append_all(host, 3, 200);
     host->disk->room_bytes = 1;
     host_checkpoint(host, false);
     assert_int_equal(host->checkpoint_rc, PORT_NO_SPACE);
@@ -331,7 +299,7 @@ static void a_checkpoint_that_failed_is_asked_for_again_by_an_alarm(void **state
     host_settle(host);
     assert_true(host->want_count > asked_before);
     assert_int_equal(host->checkpoint_rc, PORT_OK);
-    end(host);
+    host_end(host);
 }
 
 /* The next file asks for the slot that the failed open gave back, before the checkpoint has ended. */
@@ -339,8 +307,8 @@ static void a_checkpoint_that_was_not_opened_closes_no_other_file(void **state)
 {
     (void)state;
     struct journal_config config = host_config();
-    struct host *host = given_journal(&config);
-    append(host, 1, 200);
+    struct host *host = host_begun(&config);
+    host_append_all(host, 1, 200);
     host->disk->fail_kind = PORT_OPEN;
     host->disk->kind_seen = 0;
     host->disk->fail_at = 1;
@@ -349,24 +317,24 @@ static void a_checkpoint_that_was_not_opened_closes_no_other_file(void **state)
     host_turn(host);
     host_run(host);
     host->disk->fail_at = 0;
-    append(host, 4, 8000); /* the next file is made */
+    host_append_all(host, 4, 8000); /* the next file is made */
     host->is_checkpointing = true;
     journal_checkpoint_end(host->journal, false, &host->out);
     host_turn(host);
     host_run(host);
     assert_int_equal(host->checkpoint_rc, PORT_NO_HANDLES);
-    append(host, 12, 8000);
+    host_append_all(host, 12, 8000);
     assert_false(host->is_disk_failed);
     (void)expect_recovers(host->disk, &config, 17, 17);
-    end(host);
+    host_end(host);
 }
 
 static void more_states_than_fit_are_refused_and_all_come_back_in_order(void **state)
 {
     (void)state;
     struct journal_config config = host_config();
-    struct host *host = given_journal(&config);
-    append(host, 1, 200);
+    struct host *host = host_begun(&config);
+    host_append_all(host, 1, 200);
     assert_true(journal_checkpoint_begin(host->journal, &host->out));
     assert_false(journal_checkpoint_begin(host->journal, &host->out));
     base_put_u64(host->state_bytes, 1);
@@ -389,18 +357,18 @@ static void more_states_than_fit_are_refused_and_all_come_back_in_order(void **s
     host_run(host);
     assert_int_equal(host->states_written, 100);
     assert_true(host->is_checkpointed);
-    struct host *again = given_recovered(copy_of(host->disk), &config);
+    struct host *again = host_recovered(host_copy_of(host->disk), &config);
     assert_int_equal(again->state_count, 100);
-    end(again);
-    end(host);
+    host_end(again);
+    host_end(host);
 }
 
 static void a_checkpoint_that_fails_to_sync_takes_the_disk_off_line(void **state)
 {
     (void)state;
     struct journal_config config = host_config();
-    struct host *host = given_journal(&config);
-    append(host, 3, 200);
+    struct host *host = host_begun(&config);
+    host_append_all(host, 3, 200);
     host->disk->fail_kind = PORT_SYNC;
     host->disk->kind_seen = 0;
     host->disk->fail_at = 1;
@@ -412,15 +380,15 @@ static void a_checkpoint_that_fails_to_sync_takes_the_disk_off_line(void **state
     host_stop(host);
     struct fake_disk *disk = host_free(host);
     disk->fail_at = 0;
-    host = given_recovered(disk, &config);
+    host = host_recovered(disk, &config);
     assert_int_equal(host->state, 3);
-    append(host, 2, 100);
+    host_append_all(host, 2, 100);
     struct fake_disk *after = fake_disk_crash(host->disk, FAKE_KEEP_NOTHING, 0, 0, false);
-    struct host *again = given_recovered(after, &config);
+    struct host *again = host_recovered(after, &config);
     assert_int_equal(again->state, 3);
     assert_int_equal(again->damage_count, 0);
-    end(again);
-    end(host);
+    host_end(again);
+    host_end(host);
 }
 
 static void a_failure_at_any_effect_is_never_acknowledged_away(void **state)
@@ -455,7 +423,7 @@ static void a_failure_at_any_effect_is_never_acknowledged_away(void **state)
             host_stop(host);
             assert_true(host->is_stopped);
             bool was_hit = host->disk->kind_seen >= nth;
-            end(host);
+            host_end(host);
             if (!was_hit) { break; }
         }
     }

@@ -15,22 +15,6 @@
 #define PAGE   4096u
 #define FILE_0 "weir-journal/0000000000.wj"
 
-static struct host *given_recovered(struct fake_disk *disk, const struct journal_config *config)
-{
-    struct host *host = host_make(disk, config);
-    host->checks_durable = false;
-    host_start(host);
-    assert_true(host->is_replayed);
-    return host;
-}
-
-static struct fake_disk *copy_of(const struct fake_disk *disk)
-{
-    return fake_disk_crash(disk, FAKE_KEEP_ALL, 0, 0, true);
-}
-
-static void end(struct host *host) { fake_disk_free(host_free(host)); }
-
 /* A disk with `groups` groups of `each` entries, all acknowledged, without the line page that would follow. */
 static struct fake_disk *given_groups(const struct journal_config *config, uint32_t groups, uint32_t each,
                                       uint64_t size_bytes)
@@ -43,7 +27,7 @@ static struct fake_disk *given_groups(const struct journal_config *config, uint3
         while (host->acked < host->appended) { assert_true(host_do(host)); }
     }
     struct fake_disk *disk = fake_disk_crash(host->disk, FAKE_KEEP_NOTHING, 0, 0, false);
-    end(host);
+    host_end(host);
     return disk;
 }
 
@@ -66,12 +50,12 @@ static void an_empty_disk_is_formatted_once_and_an_untouched_one_comes_back_empt
 {
     (void)state;
     struct journal_config config = host_config();
-    struct host *host = given_recovered(fake_disk_make(), &config);
+    struct host *host = host_recovered(fake_disk_make(), &config);
     assert_int_equal(host->replay_rc, PORT_OK);
     assert_int_equal(host->replayed_count + host->state_count + host->damage_count, 0);
     assert_true(host->effects_of_step_max <= JOURNAL_EFFECTS_MAX);
     assert_int_equal(expect_recovers(host->disk, &config, 0, 0), 0);
-    end(host);
+    host_end(host);
 }
 
 static void a_crash_at_any_point_of_a_format_leaves_a_disk_that_can_be_started(void **state)
@@ -93,7 +77,7 @@ static void a_crash_at_any_point_of_a_format_leaves_a_disk_that_can_be_started(v
                 }
             }
         }
-        end(host);
+        host_end(host);
         if (is_over) { break; }
     }
 }
@@ -119,15 +103,15 @@ static void a_journal_torn_at_any_byte_of_its_last_group_gives_the_acknowledged_
          bytes += bytes < 5200 ? 1 : 7) { /* what is behind is padding and the copy */
         tried += 1;
         struct fake_disk *torn = fake_disk_crash(host->disk, FAKE_KEEP_TORN, 1, bytes, false);
-        struct host *again = given_recovered(torn, &config);
+        struct host *again = host_recovered(torn, &config);
         assert_int_equal(again->replay_rc, PORT_OK);
         assert_int_equal(again->damage_count + again->replayed_bad_count, 0);
         assert_true(again->replayed_count == 5 || again->replayed_count == 10); /* all of a group or nothing */
         whole += again->replayed_count == 10 ? 1 : 0;
-        end(again);
+        host_end(again);
     }
     assert_int_equal(whole, tried - (128 + 5 * 96 + 5 * 900)); /* the table and the bytes; not its copy */
-    end(host);
+    host_end(host);
 }
 
 static void a_bit_flipped_below_the_line_is_reported_or_repaired_and_nothing_else_is_lost(void **state)
@@ -141,9 +125,9 @@ static void a_bit_flipped_below_the_line_is_reported_or_repaired_and_nothing_els
     for (uint64_t at = PAGE; at < last; at++) {
         if (is_padding(at) && at % 31 != 0) { continue; }
         tried += 1;
-        struct fake_disk *flipped = copy_of(disk);
+        struct fake_disk *flipped = host_copy_of(disk);
         fake_disk_flip(fake_disk_file(flipped, FILE_0), at, (uint8_t)(1u << at % 8));
-        struct host *host = given_recovered(flipped, &config);
+        struct host *host = host_recovered(flipped, &config);
         assert_int_equal(host->replay_rc, PORT_OK);
         assert_int_equal(host->replayed_count, 12); /* one bit never costs more than the entry it is in */
         for (uint32_t i = 0; i < 12; i++) { assert_int_equal(host->replayed[i], i + 1); }
@@ -151,7 +135,7 @@ static void a_bit_flipped_below_the_line_is_reported_or_repaired_and_nothing_els
         damaged_entries += host->replayed_bad_count;
         damages += host->damage_count;
         repaired += host->replayed_bad_count == 0 ? 1 : 0;
-        end(host);
+        host_end(host);
     }
     assert_int_equal(damages, 0);
     assert_int_equal(damaged_entries, 9 * 400);
@@ -165,11 +149,11 @@ static void a_group_wiped_below_the_line_is_damage_and_the_later_ones_come_back(
     struct journal_config config = host_config();
     struct fake_disk *disk = given_groups(&config, 5, 2, 500);
     for (uint32_t group = 1; group <= 4; group++) {
-        struct fake_disk *wiped = copy_of(disk);
+        struct fake_disk *wiped = host_copy_of(disk);
         struct fake_file *file = fake_disk_file(wiped, FILE_0);
         memset(file->cache + group * PAGE, 0, PAGE);
         memset(file->durable + group * PAGE, 0, PAGE);
-        struct host *host = given_recovered(wiped, &config);
+        struct host *host = host_recovered(wiped, &config);
         assert_int_equal(host->replay_rc, PORT_OK);
         assert_false(host->is_clean);
         assert_int_equal(host->damage_count, 1);
@@ -179,16 +163,16 @@ static void a_group_wiped_below_the_line_is_damage_and_the_later_ones_come_back(
         assert_true(host_append(host, 100));
         host_run(host);
         assert_int_equal(host->acked, 11);
-        struct host *again = given_recovered(copy_of(host->disk), &config);
+        struct host *again = host_recovered(host_copy_of(host->disk), &config);
         assert_int_equal(again->damage_count, 1);
         assert_int_equal(again->replayed_count, 9);
-        end(again);
+        host_end(again);
         host_checkpoint(host, false);
-        again = given_recovered(copy_of(host->disk), &config);
+        again = host_recovered(host_copy_of(host->disk), &config);
         assert_int_equal(again->damage_count, 0);
         assert_int_equal(again->state, 11);
-        end(again);
-        end(host);
+        host_end(again);
+        host_end(host);
     }
     fake_disk_free(disk);
 }
@@ -200,15 +184,15 @@ static void an_older_group_that_a_later_life_wrote_into_is_not_gone_on_at(void *
     struct journal_config config = host_config();
     struct host *host = host_make(fake_disk_make(), &config);
     host_start(host);
-    struct fake_disk *disk = copy_of(host->disk);
-    end(host);
-    host = given_recovered(disk, &config);
+    struct fake_disk *disk = host_copy_of(host->disk);
+    host_end(host);
+    host = host_recovered(disk, &config);
     for (int i = 0; i < 3; i++) {
         assert_true(host_append(host, 300));
         host_run(host);
     }
     assert_int_equal(host->acked, 3);
-    struct fake_disk *damaged = copy_of(host->disk);
+    struct fake_disk *damaged = host_copy_of(host->disk);
     struct fake_file *file = fake_disk_file(damaged, FILE_0);
     struct journal__head head = {.life = 1,
                                  .sequence = 3,
@@ -221,14 +205,14 @@ static void an_older_group_that_a_later_life_wrote_into_is_not_gone_on_at(void *
     memset(file->cache + PAGE, 0, PAGE); /* the first group of life 2 */
     journal__put_head(file->cache + 2 * PAGE, &head);
     memcpy(file->durable, file->cache, 3 * PAGE);
-    struct host *again = given_recovered(damaged, &config);
+    struct host *again = host_recovered(damaged, &config);
     assert_int_equal(again->replay_rc, PORT_OK);
     assert_int_equal(again->damage_count, 1);
     assert_int_equal(again->replayed_count, 2);
     assert_int_equal(again->replayed[0], 2);
     assert_int_equal(again->replayed[1], 3);
-    end(again);
-    end(host);
+    host_end(again);
+    host_end(host);
 }
 
 /* The first group of the later life went bad, and its place has the copy of the older one's header still, far behind it. */
@@ -236,17 +220,17 @@ static void the_end_of_an_older_group_does_not_lead_over_what_a_later_life_wrote
 {
     (void)state;
     struct journal_config config = host_config();
-    struct host *host = given_recovered(given_groups(&config, 3, 1, 100), &config);
+    struct host *host = host_recovered(given_groups(&config, 3, 1, 100), &config);
     uint64_t torn_at = end_of(host->disk) - PAGE; /* the line alone: the next group is written over it */
     host->appended = host->acked = 3;
     assert_true(host_append(host, 28000));
     host_turn(host);
     assert_true(host_do(host)); /* written, not synced */
-    struct fake_disk *disk = copy_of(host->disk);
-    end(host);
+    struct fake_disk *disk = host_copy_of(host->disk);
+    host_end(host);
     assert_int_equal(end_of(disk) - torn_at, 7 * PAGE);
     fake_disk_flip(fake_disk_file(disk, FILE_0), torn_at + PAGE, 1);
-    host = given_recovered(disk, &config);
+    host = host_recovered(disk, &config);
     assert_int_equal(host->replayed_count, 3);
     host->appended = host->acked = 10;
     const uint64_t sizes[4] = {100, 100, 30000, 100}; /* the third one is for the next file */
@@ -255,16 +239,16 @@ static void the_end_of_an_older_group_does_not_lead_over_what_a_later_life_wrote
         host_run(host);
     }
     assert_int_equal(host->acked, 14);
-    disk = copy_of(host->disk);
-    end(host);
+    disk = host_copy_of(host->disk);
+    host_end(host);
     fake_disk_flip(fake_disk_file(disk, FILE_0), torn_at + 50, 1);
     fake_disk_flip(fake_disk_file(disk, FILE_0), torn_at + PAGE - 32 - 128 + 50, 1);
-    host = given_recovered(disk, &config);
+    host = host_recovered(disk, &config);
     assert_int_equal(host->damage_count, 1);
     assert_int_equal(host->replayed_bad_count, 0);
     assert_int_equal(host->replayed_count, 7);
     for (uint32_t i = 0; i < 7; i++) { assert_int_equal(host->replayed[i], i < 3 ? i + 1 : i + 8); }
-    end(host);
+    host_end(host);
 }
 
 static void the_last_group_is_damage_too_once_the_line_alone_was_written_behind_it(void **state)
@@ -283,8 +267,8 @@ static void the_last_group_is_damage_too_once_the_line_alone_was_written_behind_
         struct fake_file *file = fake_disk_file(disk, FILE_0);
         memset(file->cache + 3 * PAGE, 0, PAGE);
         memset(file->durable + 3 * PAGE, 0, PAGE);
-        end(host);
-        host = given_recovered(disk, &config);
+        host_end(host);
+        host = host_recovered(disk, &config);
         assert_int_equal(host->replay_rc, PORT_OK);
         assert_int_equal(host->replayed_count, 2);
         assert_int_equal(host->damage_count, has_line);
@@ -293,11 +277,11 @@ static void the_last_group_is_damage_too_once_the_line_alone_was_written_behind_
         assert_true(host_append(host, 100));
         host_run(host);
         assert_int_equal(host->acked, 4);
-        struct host *again = given_recovered(copy_of(host->disk), &config);
+        struct host *again = host_recovered(host_copy_of(host->disk), &config);
         assert_int_equal(again->damage_count, has_line);
         assert_int_equal(again->replayed_count, 3);
-        end(again);
-        end(host);
+        host_end(again);
+        host_end(host);
     }
 }
 
@@ -311,13 +295,13 @@ static void a_bit_flipped_above_the_line_is_cut_or_repaired_and_never_replayed_w
     uint32_t cut = 0;
     for (uint64_t at = last; at < last + PAGE; at++) {
         if (is_padding(at) && at % 31 != 0) { continue; }
-        struct fake_disk *flipped = copy_of(disk);
+        struct fake_disk *flipped = host_copy_of(disk);
         fake_disk_flip(fake_disk_file(flipped, FILE_0), at, 0x10);
-        struct host *host = given_recovered(flipped, &config);
+        struct host *host = host_recovered(flipped, &config);
         assert_int_equal(host->damage_count + host->replayed_bad_count, 0);
         assert_true(host->replayed_count == 6 || host->replayed_count == 9);
         cut += host->replayed_count == 6 ? 1 : 0;
-        end(host);
+        host_end(host);
     }
     assert_int_equal(cut, 3 * 400);
     fake_disk_free(disk);
@@ -341,10 +325,10 @@ static void what_a_cut_left_behind_never_comes_back(void **state)
     assert_int_equal(host->acked, 2);
     struct fake_disk *disk = fake_disk_crash(host->disk, FAKE_KEEP_ALL, 0, 0, false);
     struct fake_file *file = fake_disk_file(disk, FILE_0);
-    end(host);
-    host = given_recovered(disk, &config);
+    host_end(host);
+    host = host_recovered(disk, &config);
     assert_int_equal(host->replayed_count, 3);
-    end(host);
+    host_end(host);
     (void)file;
 
     /* By hand: groups 2 and 3 unsynced, 2 torn, 3 whole. */
@@ -363,10 +347,10 @@ static void what_a_cut_left_behind_never_comes_back(void **state)
     (void)fake_disk_put(torn, FILE_0, bytes, sizeof bytes);
     struct fake_file *ck = fake_disk_file(whole, "weir-journal/checkpoint-a.wj");
     (void)fake_disk_put(torn, "weir-journal/checkpoint-a.wj", ck->cache, ck->cache_bytes);
-    host = given_recovered(torn, &config);
+    host = host_recovered(torn, &config);
     assert_int_equal(host->damage_count, 1); /* group 3 names it: damage, not a tail */
     assert_int_equal(host->replayed_count, 2);
-    end(host);
+    host_end(host);
     fake_disk_free(whole);
 }
 
@@ -387,22 +371,22 @@ static void a_missing_file_of_the_chain_is_damage_and_an_unknown_one_is_left_alo
     for (uint32_t number = 0; number < 5; number++) {
         char path[64];
         (void)snprintf(path, sizeof path, "weir-journal/%010u.wj", number);
-        struct fake_disk *disk = copy_of(host->disk);
+        struct fake_disk *disk = host_copy_of(host->disk);
         if (fake_disk_file(disk, path) == NULL) {
             fake_disk_free(disk);
             continue;
         }
         fake_disk_remove(disk, path);
-        struct host *again = given_recovered(disk, &config);
+        struct host *again = host_recovered(disk, &config);
         assert_int_equal(again->replay_rc, PORT_OK);
         bool is_ahead = again->replayed_count == 12; /* made ready, not begun */
         assert_int_equal(again->damage_count, is_ahead ? 0 : 1);
         assert_int_equal(again->replayed_count < 12, !is_ahead);
         assert_non_null(fake_disk_file(again->disk, "weir-journal/notes.txt"));
         assert_non_null(fake_disk_file(again->disk, "weir-journal/0999999999.wj"));
-        end(again);
+        host_end(again);
     }
-    end(host);
+    host_end(host);
 }
 
 static void what_is_acknowledged_after_a_torn_group_and_a_missing_file_comes_back(void **state)
@@ -413,7 +397,7 @@ static void what_is_acknowledged_after_a_torn_group_and_a_missing_file_comes_bac
     uint64_t torn_at = end_of(disk) - PAGE;
     fake_disk_flip(fake_disk_file(disk, FILE_0), torn_at + 128 + 96, 1); /* entry 4, above the line */
     (void)fake_disk_put(disk, "weir-journal/0000000002.wj", "hello", 5); /* so file 1 is missing */
-    struct host *host = given_recovered(disk, &config);
+    struct host *host = host_recovered(disk, &config);
     assert_int_equal(host->replayed_count, 3);
     assert_int_equal(host->damage_count, 1);
     host->appended = host->acked = 10;
@@ -421,13 +405,13 @@ static void what_is_acknowledged_after_a_torn_group_and_a_missing_file_comes_bac
     host_run(host);
     assert_int_equal(host->acked, 11);
     disk = fake_disk_crash(host->disk, FAKE_KEEP_NOTHING, 0, 0, false);
-    end(host);
-    host = given_recovered(disk, &config);
+    host_end(host);
+    host = host_recovered(disk, &config);
     assert_int_equal(host->replayed_count, 4); /* and entry 4 is no more than it was before */
     assert_int_equal(host->replayed[3], 11);
     assert_int_equal(host->replayed_bad_count, 0);
     assert_int_equal(host->damage_count, 1); /* the hole stays visible */
-    end(host);
+    host_end(host);
 }
 
 static void a_page_that_went_back_to_what_an_older_life_wrote_is_damage_and_hides_nothing(void **state)
@@ -439,7 +423,7 @@ static void a_page_that_went_back_to_what_an_older_life_wrote_is_damage_and_hide
     fake_disk_flip(file, PAGE + 2000, 1); /* never acknowledged for the next life: torn */
     uint8_t old[PAGE];
     memcpy(old, file->cache + PAGE, PAGE);
-    struct host *host = given_recovered(disk, &config);
+    struct host *host = host_recovered(disk, &config);
     assert_int_equal(host->replayed_count, 0);
     for (int i = 0; i < 3; i++) { /* where the torn group was: its header's page has a first group of this life */
         assert_true(host_append(host, 100));
@@ -447,10 +431,10 @@ static void a_page_that_went_back_to_what_an_older_life_wrote_is_damage_and_hide
     }
     assert_int_equal(host->acked, 3);
     disk = fake_disk_crash(host->disk, FAKE_KEEP_NOTHING, 0, 0, false);
-    end(host);
+    host_end(host);
     file = fake_disk_file(disk, FILE_0);
     for (uint64_t i = 0; i < PAGE; i++) { fake_disk_flip(file, PAGE + i, (uint8_t)(file->cache[PAGE + i] ^ old[i])); }
-    host = given_recovered(disk, &config);
+    host = host_recovered(disk, &config);
     assert_int_equal(host->damage_count, 1);
     assert_int_equal(host->replayed_count, 3);
     assert_int_equal(host->replayed_bad_count, 0);
@@ -458,12 +442,12 @@ static void a_page_that_went_back_to_what_an_older_life_wrote_is_damage_and_hide
     assert_true(host_append(host, 100));
     host_run(host);
     disk = fake_disk_crash(host->disk, FAKE_KEEP_NOTHING, 0, 0, false);
-    end(host);
-    host = given_recovered(disk, &config);
+    host_end(host);
+    host = host_recovered(disk, &config);
     assert_int_equal(host->damage_count, 1);
     assert_int_equal(host->replayed_count, 4);
     assert_int_equal(host->replayed[3], 11);
-    end(host);
+    host_end(host);
 }
 
 static void unreadable_is_not_taken_for_torn(void **state)
@@ -473,7 +457,7 @@ static void unreadable_is_not_taken_for_torn(void **state)
     struct fake_disk *disk = given_groups(&config, 3, 3, 400);
     uint32_t refused = 0;
     for (uint64_t nth = 1; nth < 60; nth++) {
-        struct host *host = host_make(copy_of(disk), &config);
+        struct host *host = host_make(host_copy_of(disk), &config);
         host->checks_durable = false;
         host->disk->fail_at = nth;
         host->disk->fail_rc = PORT_IO;
@@ -481,7 +465,7 @@ static void unreadable_is_not_taken_for_torn(void **state)
         assert_true(host->is_replayed);
         if (host->replay_rc == PORT_OK) {
             assert_int_equal(host->replayed_count, 9);
-            end(host);
+            host_end(host);
             continue;
         }
         refused += 1;
@@ -493,7 +477,7 @@ static void unreadable_is_not_taken_for_torn(void **state)
         (void)expect_recovers(host->disk, &config, 9, 9); /* and nothing was cut */
         host_stop(host);
         assert_true(host->is_stopped);
-        end(host);
+        host_end(host);
     }
     assert_true(refused > 10);
     fake_disk_free(disk);
@@ -546,7 +530,7 @@ static void a_crash_at_any_effect_loses_no_acknowledged_entry(void **state)
                 fake_disk_free(after);
             }
         }
-        end(host);
+        host_end(host);
         if (is_over) { break; }
     }
     print_message("%llu crashes\n", (unsigned long long)crashes);
@@ -598,7 +582,7 @@ static void a_crash_at_any_effect_of_a_busy_checkpoint_loses_nothing(void **stat
         struct fake_disk *after = fake_disk_crash(host->disk, keep, 0, 0, effects % 4 < 2);
         (void)expect_recovers(after, &config, host->acked, host->appended);
         fake_disk_free(after);
-        end(host);
+        host_end(host);
         if (is_over) { break; }
     }
 }
@@ -647,7 +631,7 @@ static void many_lives_in_a_row_lose_nothing(void **state)
             disk = fake_disk_crash(host->disk, (enum fake_keep)((random >> 35) % 5),
                                    pending == 0 ? 0 : (uint32_t)(random >> 40) % pending, (random >> 50) % 9000,
                                    random >> 63 != 0);
-            end(host);
+            host_end(host);
         }
         fake_disk_free(disk);
     }
@@ -666,7 +650,7 @@ static void a_disk_that_fails_while_an_entry_is_taken_ends_the_start_with_an_err
     assert_int_equal(host->replayed_count, 2);
     host_stop(host);
     assert_true(host->is_stopped);
-    end(host);
+    host_end(host);
 }
 
 /* fsyncgate: after a failed sync the pages are clean and readable, and the disk has the old bytes. */
@@ -688,13 +672,13 @@ static void what_only_the_page_cache_held_is_made_durable_before_it_counts(void 
     host_stop(host);
     struct fake_disk *disk = host_free(host); /* the process ends; the cache lives on */
     disk->fail_at = 0;
-    host = given_recovered(disk, &config);
+    host = host_recovered(disk, &config);
     assert_int_equal(host->replayed_count, 2);
     assert_int_equal(expect_recovers(host->disk, &config, 2, 2), 2);
     struct fake_disk *after = fake_disk_crash(host->disk, FAKE_KEEP_NOTHING, 0, 0, false);
     assert_int_equal(expect_recovers(after, &config, 2, 2), 2);
     fake_disk_free(after);
-    end(host);
+    host_end(host);
 }
 
 /* The process dies at its n-th effect, the next one at its m-th, and with that the power goes. */

@@ -9,50 +9,18 @@
 
 #include <cmocka.h>
 
-static struct fake_disk *copy_of(const struct fake_disk *disk)
-{
-    return fake_disk_crash(disk, FAKE_KEEP_ALL, 0, 0, true);
-}
-
-static void end(struct host *host) { fake_disk_free(host_free(host)); }
-
-static struct host *given_recovered(struct fake_disk *disk, const struct journal_config *config)
-{
-    struct host *host = host_make(disk, config);
-    host->checks_durable = false;
-    host_start(host);
-    assert_true(host->is_replayed);
-    return host;
-}
-
-static struct host *given_journal(const struct journal_config *config)
-{
-    struct host *host = given_recovered(fake_disk_make(), config);
-    assert_int_equal(host->replay_rc, PORT_OK);
-    return host;
-}
-
-static void append(struct host *host, uint32_t count, uint64_t size_bytes)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        assert_true(host_append(host, size_bytes));
-        host_run(host);
-    }
-    assert_int_equal(host->acked, host->appended);
-}
-
 static void a_stop_at_any_effect_of_a_start_ends(void **state)
 {
     (void)state;
     struct journal_config config = host_config();
-    struct host *first = given_journal(&config);
-    append(first, 3, 100);
-    struct fake_disk *disks[2] = {copy_of(first->disk), fake_disk_make()};
-    end(first);
+    struct host *first = host_begun(&config);
+    host_append_all(first, 3, 100);
+    struct fake_disk *disks[2] = {host_copy_of(first->disk), fake_disk_make()};
+    host_end(first);
     for (int i = 0; i < 2; i++) {
         bool is_over = false;
         for (uint32_t effects = 0; !is_over; effects++) {
-            struct host *host = host_make(copy_of(disks[i]), &config);
+            struct host *host = host_make(host_copy_of(disks[i]), &config);
             host->checks_durable = false;
             journal_start(host->journal, &host->out);
             host_turn(host);
@@ -64,7 +32,7 @@ static void a_stop_at_any_effect_of_a_start_ends(void **state)
             assert_true(host->is_replayed);
             assert_true(host->is_stopped);
             assert_int_equal(host->disk->queue_count, 0);
-            end(host);
+            host_end(host);
         }
         fake_disk_free(disks[i]);
     }
@@ -82,13 +50,13 @@ static void a_disk_that_fails_beside_a_start_ends_it_when_the_host_has_given_bac
 {
     (void)state;
     struct journal_config config = host_config();
-    struct host *first = given_journal(&config);
-    append(first, 3, 100);
-    struct fake_disk *disk = copy_of(first->disk);
-    end(first);
+    struct host *first = host_begun(&config);
+    host_append_all(first, 3, 100);
+    struct fake_disk *disk = host_copy_of(first->disk);
+    host_end(first);
     uint32_t waited = 0;
     for (uint32_t effects = 0;; effects++) {
-        struct host *host = host_make(copy_of(disk), &config);
+        struct host *host = host_make(host_copy_of(disk), &config);
         host->checks_durable = false;
         journal_start(host->journal, &host->out);
         host_turn(host);
@@ -97,7 +65,7 @@ static void a_disk_that_fails_beside_a_start_ends_it_when_the_host_has_given_bac
             if (!host_do(host)) { host_turn(host); }
         }
         if (host->is_replayed) {
-            end(host);
+            host_end(host);
             break;
         }
         journal_fail(host->journal, PORT_IO, &host->out);
@@ -111,7 +79,7 @@ static void a_disk_that_fails_beside_a_start_ends_it_when_the_host_has_given_bac
         assert_int_equal(host->replay_rc, PORT_IO);
         host_stop(host);
         assert_true(host->is_stopped);
-        end(host);
+        host_end(host);
     }
     assert_true(waited > 10);
     fake_disk_free(disk);
@@ -121,11 +89,11 @@ static void a_start_waits_for_files_that_close_slowly(void **state)
 {
     (void)state;
     struct journal_config config = host_config();
-    struct host *host = given_journal(&config);
-    append(host, 20, 20000);
+    struct host *host = host_begun(&config);
+    host_append_all(host, 20, 20000);
     assert_non_null(fake_disk_file(host->disk, "weir-journal/0000000008.wj")); /* one more than there are handles */
-    struct host *again = host_make(copy_of(host->disk), &config);
-    end(host);
+    struct host *again = host_make(host_copy_of(host->disk), &config);
+    host_end(host);
     again->checks_durable = false;
     again->holds_closes = true;
     journal_start(again->journal, &again->out);
@@ -134,7 +102,7 @@ static void a_start_waits_for_files_that_close_slowly(void **state)
     } while (host_do(again) || !again->is_replayed);
     assert_int_equal(again->replay_rc, PORT_OK);
     assert_int_equal(again->replayed_count, 20);
-    end(again);
+    host_end(again);
 }
 
 static void a_start_that_needs_a_file_on_a_full_disk_takes_the_room_kept_in_reserve(void **state)
@@ -143,18 +111,18 @@ static void a_start_that_needs_a_file_on_a_full_disk_takes_the_room_kept_in_rese
     struct journal_config config = host_config();
     config.reserve_bytes_max = 65536;
     for (int has_reserve = 0; has_reserve < 2; has_reserve++) {
-        struct host *host = given_journal(&config);
-        append(host, 1, 100);
+        struct host *host = host_begun(&config);
+        host_append_all(host, 1, 100);
         host_settle(host);
-        struct fake_disk *disk = copy_of(host->disk);
-        end(host);
+        struct fake_disk *disk = host_copy_of(host->disk);
+        host_end(host);
         (void)fake_disk_put(disk, "weir-journal/0000000002.wj", "hello", 5); /* so file 1 is missing, and 3 is made */
         struct fake_file *reserve = fake_disk_file(disk, "weir-journal/reserve");
         assert_non_null(reserve);
         reserve->reserved_bytes = 65536; /* a crash keeps it */
         if (has_reserve == 0) { fake_disk_remove(disk, "weir-journal/reserve"); }
         disk->room_bytes = fake_disk_used(disk);
-        host = given_recovered(disk, &config);
+        host = host_recovered(disk, &config);
         assert_int_equal(host->replayed_count, 1);
         assert_int_equal(host->replay_rc, has_reserve == 1 ? PORT_OK : PORT_NO_SPACE);
         if (has_reserve == 1) {
@@ -163,7 +131,7 @@ static void a_start_that_needs_a_file_on_a_full_disk_takes_the_room_kept_in_rese
             assert_true(view.is_short_of_room);
             assert_non_null(fake_disk_file(host->disk, "weir-journal/0000000003.wj"));
         }
-        end(host);
+        host_end(host);
     }
 }
 
