@@ -169,6 +169,7 @@ static void judge_recovered(struct check_stream *stream, struct stream_log *log,
     }
     if (stream->has_lost_rows) { log->watermark = base_min_i64(log->watermark, now->watermark); }
     restart_rows(stream, log, now->offset_end);
+    stream__leave_out(stream, log, now->offset_end);
     if (log->is_page_cache) {
         bool is_lost = now->offset_end < log->watermark;
         if (is_lost) { judge_epoch(stream, log, now); }
@@ -222,10 +223,7 @@ void check_stream_log(struct check_stream *stream, const struct check_log *now, 
                      log->id.index, log->offset_start, now->offset_start);
         log->is_told = true;
     }
-    if (!log->is_seen) {
-        log->recovered_end = log->is_known ? now->offset_end : 0;
-        if (log->is_known) { stream__leave_out(stream, log, now->offset_end); }
-    }
+    if (!log->is_seen) { log->recovered_end = log->is_known ? now->offset_end : 0; }
     bool is_start_new = !log->is_seen || now->offset_start != log->offset_start || log->start_since_ns == UINT64_MAX;
     if (is_start_new) { log->start_since_ns = stream->now_ns; }
     bool has_begun_later = log->is_known && now->offset_start > log->offset_start;
