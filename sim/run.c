@@ -554,9 +554,9 @@ static bool idle(struct run *run)
             uint64_t pieces = 8 * (1 + slots / SWEEP_SLOTS);
             sweeps += pieces * (IDLE_NS / ((uint64_t)run->shape.group_sweep_ms * WORLD_MS) + 1);
         }
-        if (events >
-            (IDLE_EVENTS_MAX + 8 * sweeps) * (uint64_t)run->shape.shards +
-                (24 + 2 * sweeps) * check_stream_logs(run->stream)) { /* one step may look at one slot of a log only */
+        uint64_t of_shards = (IDLE_EVENTS_MAX + 8 * sweeps) * (uint64_t)run->shape.shards;
+        uint64_t of_logs = (24 + 2 * sweeps) * check_stream_logs(run->stream); /* one step may look at one slot only */
+        if (events > of_shards + of_logs) {
             run__fail(run, "I21", "%" PRIu64 " events in %d s of idleness", events, (int)(IDLE_NS / WORLD_S));
         }
     }

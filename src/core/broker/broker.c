@@ -255,8 +255,8 @@ void broker_step(struct broker *broker, const struct port_event *event, struct p
     switch (event->kind) {
     case PORT_EVENT_START:
         plog_start(broker->plog, event);
-        plog_hold_retention(broker->plog,
-                            true); /* until the metadata are loaded: a log is open before its configs are known */
+        /* Until the metadata are loaded: a log is open before its configs are known. */
+        plog_hold_retention(broker->plog, true);
         start_begin(broker, out);
         break;
     case PORT_EVENT_DONE: on_done(broker, event, out); break;

@@ -284,8 +284,8 @@ struct applying {
     struct base_slice rest;
     struct rec_walk walk;
     int64_t offset_end;
-    struct base_uuid
-        configured; /* the topic whose configs changed last: its logs get them when another's do, or at the end */
+    /* The topic whose configs changed last: its logs get them when another's do, or at the end. */
+    struct base_uuid configured;
 };
 
 enum change_kind { CHANGE_OTHER = 0, CHANGE_PARTITION, CHANGE_CONFIG, CHANGE_BROKER_CONFIG, CHANGE_TOPIC_REMOVED };
@@ -582,8 +582,8 @@ bool kept_answer(struct broker *broker, struct request *request, struct port_out
 MUST_USE
 bool kept_add(struct broker *broker, struct request *request, const void *answer, struct port_out *out);
 void kept_release(struct broker *broker, struct request *request); /* it has left */
-void kept_yield(struct broker *broker,
-                struct port_out *out); /* after a step: what is kept goes where memory was missed */
+/* After a step: what is kept goes where memory was missed. */
+void kept_yield(struct broker *broker, struct port_out *out);
 
 /* broker__produce.c, broker__fetch.c, broker__offsets.c, broker__topics.c */
 void produce_begin(struct broker *broker, struct request *request, struct port_out *out);

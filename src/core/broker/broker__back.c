@@ -266,8 +266,8 @@ static void on_append(struct broker *broker, const struct port_message *message,
         refuse_append(broker, asker, rec_error_code(verdict), verdict, facts.bad_record_index, log->ref, out);
         return;
     }
-    if (stored.bytes.size_bytes >
-        log->segment_bytes) { /* whatever a batch may have: no segment is larger than it may be */
+    /* Whatever a batch may have: no segment is larger than it may be. */
+    if (stored.bytes.size_bytes > log->segment_bytes) {
         give_block(broker, stored.block);
         refuse_append(broker, asker, KAFKA_ERROR_RECORD_LIST_TOO_LARGE, REC_OK, -1, log->ref, out);
         return;

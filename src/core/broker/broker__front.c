@@ -248,8 +248,11 @@ static void decode(struct broker *broker, struct request *request, struct port_o
             request_starve(broker, request, RETRY_DECODE); /* until others have given theirs back */
             return;
         }
-        if (has_block) { too_few_bytes = bytes; }
-        if (!has_block) { times = 2; }
+        if (has_block) {
+            too_few_bytes = bytes;
+        } else {
+            times = 2;
+        }
         bytes = base_min_size(too_few_bytes * times, bytes_max);
     }
     begin(broker, request, out);

@@ -21,7 +21,6 @@ struct kept {
     uint32_t listener;
     uint32_t body_bytes;
     uint32_t answer_bytes;
-    int16_t api_key;
     int16_t version;
     uint64_t asked; /* the order of the request that asked last */
     size_t block_bytes;
@@ -81,9 +80,8 @@ static void forget_longest_unasked(struct broker *broker)
 
 static bool is_asked_again(struct kept *kept, const struct request *request)
 {
-    return kept->body_bytes == request->body.size_bytes && kept->api_key == request->api_key &&
-           kept->version == request->version && kept->listener == request->listener &&
-           memcmp(body_of(kept), request->body.at, kept->body_bytes) == 0;
+    return kept->body_bytes == request->body.size_bytes && kept->version == request->version &&
+           kept->listener == request->listener && memcmp(body_of(kept), request->body.at, kept->body_bytes) == 0;
 }
 
 static void send(struct broker *broker, struct request *request, struct kept *kept, struct port_out *out)
@@ -118,6 +116,7 @@ bool kept_answer(struct broker *broker, struct request *request, struct port_out
 
 bool kept_add(struct broker *broker, struct request *request, const void *answer, struct port_out *out)
 {
+    CHECK(request->api_key == KAFKA_API_METADATA);
     CHECK(request->memory != NULL); /* it was decoded: none that is kept was asked again */
     forget_if_changed(broker);
     enum kafka_message message = kafka_response_message(request->api_key);
@@ -136,7 +135,6 @@ bool kept_add(struct broker *broker, struct request *request, const void *answer
                           .listener = request->listener,
                           .body_bytes = (uint32_t)request->body.size_bytes,
                           .answer_bytes = (uint32_t)size.memory_bytes,
-                          .api_key = request->api_key,
                           .version = request->version,
                           .block_bytes = block_bytes};
     if (kept->body_bytes > 0) { memcpy(body_of(kept), request->body.at, kept->body_bytes); }

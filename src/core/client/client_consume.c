@@ -360,8 +360,8 @@ static void take_piece(struct client *client, struct fetched *fetched, struct pa
     fetched->piece_count += 1;
     part->queued += 1;
     struct base_slice records = kafka_records_slice(data->records);
-    if (records.size_bytes >
-        0) { /* others come first into the next request: without a session a broker fills in its order */
+    /* Others come first into the next request: without a session a broker fills in its order. */
+    if (records.size_bytes > 0) {
         base_list_remove(&client->assigned, &part->assigned);
         base_list_push_back(&client->assigned, &part->assigned);
     }

@@ -655,8 +655,8 @@ struct plog {
     struct base_pool rounds;
     struct base_pool reads;
     struct base_pool producers;
-    uint32_t
-        logs_kept; /* free, but not before the checkpoint that is being taken has all states: see plog__checkpoint.c */
+    /* Free, but not before the checkpoint that is being taken has all states: see plog__checkpoint.c. */
+    uint32_t logs_kept;
     uint32_t segments_kept;
     struct plog__file *files;
     uint32_t *free_files;

@@ -346,8 +346,8 @@ static enum go undo_step(struct plog *plog, struct plog__log *log, struct port_o
         return STOP_HERE;
     }
     bool has_more = segment->needs_cut && plog__file_of(plog, &log->writer)->size_at_open > segment->size_bytes;
-    if (segment->needs_cut && !has_more && !segment->has_reserve &&
-        !log->is_undo_cut) { /* it turns out to be no longer */
+    bool is_no_longer = segment->needs_cut && !has_more && !segment->has_reserve && !log->is_undo_cut;
+    if (is_no_longer) {
         end_undo(plog, log, PORT_OK);
         return GO_ON;
     }
