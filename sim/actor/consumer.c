@@ -53,9 +53,7 @@ void actor__record(struct actor *actor, const struct client_result *result)
     op.at = assignment->first > 0 ? assignment->first : 0;
     assignment->first = -1;
     memcpy(op.topic, cast->topics[assignment->topic].name, sizeof op.topic);
-    struct client_topic_view view;
-    client_topic_view(actor->client, result->topic, &view);
-    op.id = view.id;
+    op.id = result->topic_id;
     op.partition = result->partition;
     op.offset = result->record.offset;
     op.timestamp_ms = result->record.timestamp_ms;

@@ -280,7 +280,7 @@ enum base_rc client_call(struct client *client, const struct client_call *call);
 
 enum client_result_kind {
     CLIENT_PRODUCED = 0, /* token, outcome, error, partition, offset, timestamp_ms */
-    CLIENT_RECORD,       /* token, topic, partition, record */
+    CLIENT_RECORD,       /* token, topic, topic_id, partition, record */
     CLIENT_AT_END, /* token, topic, partition, offset: everything there is was given; once each time the end is reached */
     CLIENT_FAILED, /* token, topic, partition, error (rc if not PORT_OK): the assignment has ended */
     CLIENT_ANSWER, /* token, api_key, version, answer; or answer == NULL and error (rc if not PORT_OK), is_indefinite */
@@ -304,6 +304,8 @@ struct client_result {
     int64_t offset;
     int64_t timestamp_ms; /* PRODUCED: log append time, or -1 */
     struct base_slice topic;
+    /* RECORD: of the topic that it was fetched from, which another of that name may have followed; none: the fetch said the name */
+    struct base_uuid topic_id;
     struct rec_record record;
     int16_t api_key;
     int16_t version;

@@ -216,9 +216,10 @@ struct cell { /* one record's token */
 struct piece {
     uint32_t part;
     uint32_t generation;
-    struct base_slice rest; /* batches not looked at yet */
-    bool has_begun;         /* one was looked at */
-    int64_t end_offset;     /* the high watermark, or last stable offset */
+    struct base_uuid topic_id; /* none: it was fetched by name */
+    struct base_slice rest;    /* batches not looked at yet */
+    bool has_begun;            /* one was looked at */
+    int64_t end_offset;        /* the high watermark, or last stable offset */
     struct kafka_fetch_response_aborted_transaction *aborted;
     int32_t aborted_count;
 };

@@ -339,7 +339,7 @@ static void advance(struct part *part, struct base_slice records)
     }
 }
 
-static void take_piece(struct client *client, struct fetched *fetched, struct part *part,
+static void take_piece(struct client *client, struct fetched *fetched, struct part *part, struct base_uuid topic_id,
                        struct kafka_fetch_response_partition_data *data)
 {
     part->is_asked = false;
@@ -352,6 +352,7 @@ static void take_piece(struct client *client, struct fetched *fetched, struct pa
     fetched->pieces[fetched->piece_count] = (struct piece){
         .part = client__part_index(client, part),
         .generation = part->generation,
+        .topic_id = topic_id,
         .rest = kafka_records_slice(data->records),
         .end_offset = has_end ? data->last_stable_offset : data->high_watermark,
         .aborted = client->config.is_read_committed ? data->aborted_transactions : NULL,
@@ -379,7 +380,7 @@ static void take_pieces(struct client *client, const struct ask *ask, struct fet
         for (int32_t j = 0; j < of_topic->partitions_count; j++) {
             struct part *part = part_named(client, ask, topic, of_topic->partitions[j].partition_index);
             if (part != NULL && fetched->piece_count < ask->part_count) {
-                take_piece(client, fetched, part, &of_topic->partitions[j]);
+                take_piece(client, fetched, part, of_topic->topic_id, &of_topic->partitions[j]);
             }
         }
     }

@@ -109,7 +109,7 @@ static bool next_batch(struct client *client, struct fetched *fetched, struct pi
 }
 
 /* The next record of the batch at hand. False: it has no more. */
-static bool next_record(struct client *client, struct fetched *fetched, struct part *part,
+static bool next_record(struct client *client, struct fetched *fetched, const struct piece *piece, struct part *part,
                         struct client_result *result_out)
 {
     struct rec_record record;
@@ -129,6 +129,7 @@ static bool next_record(struct client *client, struct fetched *fetched, struct p
     *result_out = (struct client_result){.kind = CLIENT_RECORD,
                                          .token = part->token,
                                          .topic = client__topic_name(&client->topics[part->topic]),
+                                         .topic_id = piece->topic_id,
                                          .partition = part->index,
                                          .offset = record.offset,
                                          .record = record};
@@ -155,7 +156,7 @@ static bool take_result(struct client *client, struct fetched *fetched, struct c
         struct piece *piece = &fetched->pieces[fetched->piece];
         struct part *part = part_of(client, piece);
         if (part != NULL && fetched->is_walking) {
-            if (next_record(client, fetched, part, result_out)) { return true; }
+            if (next_record(client, fetched, piece, part, result_out)) { return true; }
             continue;
         }
         if (part != NULL && next_batch(client, fetched, piece, part)) { continue; }

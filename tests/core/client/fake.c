@@ -27,8 +27,6 @@
 #define EVENTS_MAX 8192
 #define TOPIC      "t"
 
-static const struct base_uuid topic_id = {{7, 7, 7}};
-
 struct fake *fake_new(void)
 {
     struct fake *fake = calloc(1, sizeof *fake);
@@ -53,6 +51,7 @@ struct fake *fake_new(void)
     fake->memory_bytes = (size_t)8 << 20;
     fake->polls = true;
     fake->has_topic = true;
+    fake->topic_id = (struct base_uuid){{7, 7, 7}};
     fake->parts = 1;
     fake->recv_bytes_max = SIZE_MAX;
     fake->next_producer_id = 1000;
@@ -195,7 +194,7 @@ static void answer_metadata(struct fake *fake, struct fake_conn *conn, int16_t v
         bool is_ours = kafka_text_is(request->topics[i].name, TOPIC) && fake->has_topic;
         kafka_metadata_response_metadata_response_topic_init(&topics[i]);
         topics[i].name = request->topics[i].name;
-        if (is_ours) { topics[i].topic_id = topic_id; }
+        if (is_ours) { topics[i].topic_id = fake->topic_id; }
         topics[i].partitions = parts;
         topics[i].partitions_count = is_ours ? fake->parts : 0;
         if (!is_ours) { topics[i].error_code = KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION; }
@@ -220,7 +219,7 @@ static void answer_produce(struct fake *fake, struct fake_conn *conn, int16_t ve
         return;
     }
     topic.name = kafka_text_words(TOPIC);
-    topic.topic_id = topic_id;
+    topic.topic_id = fake->topic_id;
     topic.partition_responses = parts;
     for (int32_t i = 0; i < request->topic_data[0].partition_data_count; i++) {
         const struct kafka_produce_request_partition_produce_data *data = &request->topic_data[0].partition_data[i];
@@ -347,7 +346,7 @@ static void answer_fetch(struct fake *fake, struct fake_conn *conn, int16_t vers
     kafka_fetch_response_init(&answer);
     kafka_fetch_response_fetchable_topic_response_init(&topic);
     topic.topic = kafka_text_words(TOPIC);
-    topic.topic_id = topic_id;
+    topic.topic_id = fake->topic_id;
     topic.partitions = parts;
     answer.error_code = session_error(fake, request);
     struct fake_session next;

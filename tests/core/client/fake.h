@@ -111,6 +111,7 @@ struct fake {
     int16_t version_max[128];  /* what it says it knows; -1: not */
     bool is_old;               /* refuses newer ApiVersions as before KIP-511 */
     bool has_topic;
+    struct base_uuid topic_id;
     bool is_leaderless;
     uint16_t leader_port;   /* 0: that of the broker; else one where nobody listens */
     bool is_one_said_twice; /* Metadata: the last partition goes by the number of the first */

@@ -282,6 +282,38 @@ static void what_is_not_assigned_any_more_is_not_shown(void **state)
     fake_free(fake);
 }
 
+static struct base_uuid topic_of_record(const struct fake *fake, const char *value)
+{
+    for (uint32_t i = 0; i < fake->result_count; i++) {
+        const struct fake_result *result = &fake->results[i];
+        if (result->is.kind == CLIENT_RECORD && strcmp(result->value, value) == 0) { return result->is.topic_id; }
+    }
+    fail_msg("no record %s", value);
+    return (struct base_uuid){0};
+}
+
+static void a_record_says_which_topic_it_was_fetched_from_though_another_has_followed(void **state)
+{
+    (void)state;
+    struct fake *fake = fake_new();
+    struct base_uuid first = fake->topic_id;
+    fake->config.metadata_max_age_ms = 100;
+    fake_append(fake, 0, letters, 1, CODEC_NONE);
+    fake_start(fake);
+    assign_from(fake, CLIENT_FROM_BEGINNING, 0, CLIENT_RESET_FAIL);
+    fake->polls = false;
+    fake_run(fake, 50);
+    fake->topic_id.b[0] = 8;
+    fake_append(fake, 0, letters + 1, 1, CODEC_NONE);
+    fake_run(fake, 1000); /* the next metadata say the new id, and the next fetch names it */
+    fake->polls = true;
+    fake_run(fake, 1);
+    expect_values(fake, "a b");
+    assert_true(base_uuid_equal(topic_of_record(fake, "a"), first));
+    assert_true(base_uuid_equal(topic_of_record(fake, "b"), fake->topic_id));
+    fake_free(fake);
+}
+
 static void an_old_broker_is_fetched_from_by_name(void **state)
 {
     (void)state;
@@ -717,6 +749,7 @@ int main(void)
         cmocka_unit_test(answers_cut_at_any_byte_give_the_same_records),
         cmocka_unit_test(a_reader_that_is_behind_stops_the_fetching),
         cmocka_unit_test(what_is_not_assigned_any_more_is_not_shown),
+        cmocka_unit_test(a_record_says_which_topic_it_was_fetched_from_though_another_has_followed),
         cmocka_unit_test(an_old_broker_is_fetched_from_by_name),
         cmocka_unit_test(a_missing_topic_fails_its_assignment),
         cmocka_unit_test(a_call_waits_for_a_node_and_gets_its_answer),
