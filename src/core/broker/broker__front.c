@@ -597,6 +597,8 @@ static void front_drain(struct broker *broker, struct port_out *out)
     broker->is_draining = true;
     broker->state = BROKER_DRAINING;
     group_drain(broker->groups);
+    /* What it took away would be journalled, perhaps after the last checkpoint, and the next start would call the stop unclean. */
+    plog_hold_retention(broker->plog, true);
     conn_stop(broker->conns, CONN_STOP_CLEAN, out);
     broker->drain_deadline_ns = base_deadline_ns(broker->now_ns, broker->config.shutdown_ms * 1000000);
 }

@@ -327,8 +327,8 @@ bool plog_poll(struct plog *plog, struct plog_out *plog_out);
 
 /* At START, before all else: by how much wall time is ahead then is what later steps of the wall clock are measured by. */
 void plog_start(struct plog *plog, const struct port_event *event);
-/* While it is held nothing goes for its age or size: logs may be open whose configs are not known yet. Not held before it is said so;
- * when it is released, what is due goes at once. */
+/* While it is held nothing goes for its age or size: logs may be open whose configs are not known yet, or the last checkpoint of a stop
+ * is near. Not held before it is said so; when it is released, what is due goes at once. */
 void plog_hold_retention(struct plog *plog, bool is_held);
 void plog_done(struct plog *plog, const struct port_event *event,
                struct port_out *out); /* a completion with PLOG_TOKEN_ROOM */

@@ -33,15 +33,15 @@ static struct shard *given_another_shard(void)
     return shard;
 }
 
-/* A record for a log of that back. It is written, and the journal is asked to keep it. */
-static void append(struct shard *shard, uint8_t *memory, size_t size_bytes)
+/* A record for a log of that back, which keeps records for so long. It is written, and the journal is asked to keep it. */
+static void append_to(struct shard *shard, uint8_t *memory, size_t size_bytes, int64_t retention_ms)
 {
     struct broker *broker = shard->broker;
     struct plog_log_config config = {.segment_bytes = 1 << 20,
                                      .segment_ms = UINT64_MAX,
                                      .index_interval_bytes = 4096,
                                      .index_bytes_max = 1 << 20,
-                                     .retention_ms = -1,
+                                     .retention_ms = retention_ms,
                                      .retention_bytes = -1,
                                      .flush_messages = UINT64_MAX,
                                      .flush_ms = UINT64_MAX};
@@ -60,6 +60,11 @@ static void append(struct shard *shard, uint8_t *memory, size_t size_bytes)
     shard_run(shard);
 }
 
+static void append(struct shard *shard, uint8_t *memory, size_t size_bytes)
+{
+    append_to(shard, memory, size_bytes, -1);
+}
+
 /* Else the journal would wait for the states, and what is to be appended for the journal. */
 static void a_shard_that_drains_gives_its_states_at_once_when_the_journal_is_full(void **state)
 {
@@ -76,6 +81,58 @@ static void a_shard_that_drains_gives_its_states_at_once_when_the_journal_is_ful
     assert_int_equal(shard_told(shard, MSG_STATES_END), 1);
     shard_tell_word(shard, MSG_JOURNALLED, run->words[9], PORT_OK); /* the checkpoint has made room */
     assert_int_equal(shard_told(shard, MSG_APPENDED), 1);
+    shard_free(shard);
+}
+
+static void journal_has_the_last(struct shard *shard)
+{
+    shard_tell_word(shard, MSG_JOURNALLED, shard_told_last(shard, MSG_JOURNAL)->words[9], PORT_OK);
+}
+
+#define ENTRIES_OF_A_RECORD 2 /* a segment was begun; what is written in it */
+
+static struct shard *given_a_back_with_a_record_that_is_too_old(uint8_t *memory, size_t size_bytes)
+{
+    struct shard *shard = given_another_shard();
+    append_to(shard, memory, size_bytes, 1);
+    journal_has_the_last(shard);
+    assert_int_equal(shard_told(shard, MSG_APPENDED), 1);
+    struct port_message serve = {.kind = MSG_SERVE, .words = {[12] = 1}}; /* logs without a topic are let be */
+    shard_tell(shard, &serve);
+    assert_int_equal(shard_told(shard, MSG_SERVING), 1);
+    assert_int_equal(shard_told(shard, MSG_JOURNAL), ENTRIES_OF_A_RECORD);
+    return shard;
+}
+
+static void wait_for_retention(struct shard *shard)
+{
+    uint64_t end_ns = shard->now_ns + UINT64_C(301000000000); /* its interval, and more */
+    while (shard->now_ns < end_ns) { shard_wait(shard, base_min_u64(shard->alarm_ns, end_ns)); }
+}
+
+static void what_is_too_old_goes_while_a_node_serves(void **state)
+{
+    (void)state;
+    uint8_t memory[256];
+    struct shard *shard = given_a_back_with_a_record_that_is_too_old(memory, sizeof memory);
+    wait_for_retention(shard);
+    assert_int_equal(shard_told(shard, MSG_JOURNAL), ENTRIES_OF_A_RECORD + 1);
+    shard_free(shard);
+}
+
+/* Else its entry may come after the last checkpoint, and the next start would call the stop unclean. */
+static void what_is_too_old_stays_once_a_node_stops(void **state)
+{
+    (void)state;
+    uint8_t memory[256];
+    struct shard *shard = given_a_back_with_a_record_that_is_too_old(memory, sizeof memory);
+    shard_tell_word(shard, MSG_DRAIN, 0, 0);
+    shard_tell_word(shard, MSG_CHECKPOINT, 0, 0);
+    assert_int_equal(shard_told(shard, MSG_STATES_END), 1);
+    wait_for_retention(shard);
+    assert_int_equal(shard_told(shard, MSG_JOURNAL), ENTRIES_OF_A_RECORD);
+    shard_tell_word(shard, MSG_CLOSE, 0, 0);
+    assert_int_equal(shard_told(shard, MSG_CLOSED), 1);
     shard_free(shard);
 }
 
@@ -239,6 +296,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_shard_that_drains_gives_its_states_at_once_when_the_journal_is_full),
+        cmocka_unit_test(what_is_too_old_goes_while_a_node_serves),
+        cmocka_unit_test(what_is_too_old_stays_once_a_node_stops),
         cmocka_unit_test(a_node_that_stops_with_a_full_journal_ends),
         cmocka_unit_test(a_stop_ends_with_a_checkpoint_that_began_when_the_journal_had_room),
         cmocka_unit_test(a_stop_on_a_full_disk_asks_for_the_states_that_free_a_file_of_the_journal),
