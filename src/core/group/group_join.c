@@ -162,12 +162,17 @@ static bool is_accepted(const struct groups *groups, const struct group__group *
     return is_member || members < groups->config.size_max;
 }
 
-/* What is kept of it when it is committed. */
-static size_t asked_data_bytes(const struct group__request *request)
+static struct base_slice asked_instance(const struct group__request *request)
+{
+    return kafka_text_slice(((const struct kafka_join_group_request *)request->ask.request)->group_instance_id);
+}
+
+/* What is kept of it when it is committed. The instance: of the member, which keeps it whether it says so again or not. */
+static size_t asked_data_bytes(const struct group__request *request, struct base_slice instance)
 {
     const struct kafka_join_group_request *asked = request->ask.request;
     size_t bytes = sizeof(struct group__data) + request->ask.client_id.size_bytes +
-                   request->ask.client_host.size_bytes + kafka_text_slice(asked->group_instance_id).size_bytes;
+                   request->ask.client_host.size_bytes + instance.size_bytes;
     for (int32_t i = 0; i < asked->protocols_count; i++) {
         bytes += sizeof(struct group__protocol) + kafka_text_slice(asked->protocols[i].name).size_bytes +
                  kafka_bytes_slice(asked->protocols[i].metadata).size_bytes;
@@ -177,13 +182,20 @@ static size_t asked_data_bytes(const struct group__request *request)
 
 static size_t asked_bytes(const struct group__request *request)
 {
-    return MEMBER_BYTES_FIXED + asked_data_bytes(request);
+    return MEMBER_BYTES_FIXED + asked_data_bytes(request, asked_instance(request));
+}
+
+/* Of one that has joined, or is committed. */
+static size_t data_bytes(const struct group__member *member)
+{
+    return member->join != NULL ? asked_data_bytes(member->join, group__instance(member))
+                                : group__data_bytes(member->data);
 }
 
 static size_t member_bytes(const struct group__member *member)
 {
-    if (member->join != NULL) { return asked_bytes(member->join) + member->id.size_bytes; }
-    return member->data == NULL ? 0 : MEMBER_BYTES_FIXED + group__data_bytes(member->data) + member->id.size_bytes;
+    if (member->join == NULL && member->data == NULL) { return 0; }
+    return MEMBER_BYTES_FIXED + data_bytes(member) + member->id.size_bytes;
 }
 
 /* A generation is one proposal: all its members must fit one. */
@@ -335,7 +347,8 @@ static bool replace(struct groups *groups, struct group__group *group, struct gr
 {
     struct group__log *log = group__log(groups, group->log);
     bool leads = base_slice_equal(group->leader, old->id);
-    size_t words_bytes = group__bytes_rounded(asked_data_bytes(request)) + group__text_bytes(old->assignment);
+    size_t words_bytes =
+        group__bytes_rounded(asked_data_bytes(request, group__instance(old))) + group__text_bytes(old->assignment);
     size_t id_bytes = group__bytes_rounded(id.size_bytes);
     size_t bytes =
         id_bytes + group__more(group__member_words_bytes(old), words_bytes) +
@@ -569,9 +582,8 @@ static size_t propose_members(struct groups *groups, struct group__log *log, con
         }
         *count_out += 1;
         if (leader == NULL) { continue; }
-        size_t data_bytes = member->join != NULL ? asked_data_bytes(member->join) : group__data_bytes(member->data);
-        bytes +=
-            group__more(group__member_words_bytes(member), group__bytes_rounded(data_bytes) + group__bytes_rounded(0));
+        bytes += group__more(group__member_words_bytes(member),
+                             group__bytes_rounded(data_bytes(member)) + group__bytes_rounded(0));
         group__propose_member(groups, log, member, member->id, base_slice_of(NULL, 0));
     }
     return bytes;

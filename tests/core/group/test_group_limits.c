@@ -465,6 +465,33 @@ static void members_that_find_no_room_for_their_words_may_come_again(void **stat
     assert_int_equal(joined(token)->generation_id, 1);
 }
 
+/* Whoever is static stays so, whatever it says of itself later: its name is kept beside what it says then. */
+static void a_static_member_that_names_itself_no_more_needs_room_for_its_name_all_the_same(void **state)
+{
+    (void)state;
+    desk.config.state_bytes = (size_t)256 << 10;
+    open_desk();
+    static char instance[1001];
+    static char protocols[(size_t)128 << 10];
+    memset(instance, 'i', sizeof instance - 1);
+    uint32_t token = join((struct who){.instance = instance});
+    pass_ms(3000);
+    const char *id = text_of(joined(token)->member_id);
+    int16_t error = KAFKA_ERROR_NONE;
+    for (size_t power = 16384; power <= sizeof protocols && error == KAFKA_ERROR_NONE; power *= 2) {
+        size_t bytes = power - 256; /* all that it says is below the power of two, and beyond with its name */
+        memset(protocols, 'm', bytes);
+        memcpy(protocols, "range:", 6);
+        protocols[bytes] = '\0';
+        token = join((struct who){.member = id, .protocols = protocols});
+        error = join_error(token);
+        struct group_view view;
+        group_view(desk.groups, &view);
+        assert_true(view.state_used_bytes <= desk.config.state_bytes / 4 * 3);
+    }
+    assert_int_equal(error, KAFKA_ERROR_COORDINATOR_NOT_AVAILABLE);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, given_desk, expect_the_log_says_all)
@@ -487,6 +514,7 @@ int main(void)
         TEST(words_that_fitted_together_are_loaded_log_by_log),
         TEST(nothing_new_is_taken_in_until_it_is_known_what_is_there),
         TEST(members_that_find_no_room_for_their_words_may_come_again),
+        TEST(a_static_member_that_names_itself_no_more_needs_room_for_its_name_all_the_same),
     };
 #undef TEST
     return cmocka_run_group_tests(tests, NULL, NULL);
