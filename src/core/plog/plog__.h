@@ -740,6 +740,7 @@ struct port_effect *plog__emit(struct plog *plog, struct port_out *out, enum por
 void plog__clock(struct plog *plog, const struct port_event *event);
 void plog__flush_look(struct plog *plog, const struct plog__log *log); /* its flush.ms is not forgotten */
 bool plog__wall_is_sane(const struct plog *plog);
+int64_t plog__came_ms(const struct plog *plog);
 bool plog__has_passed(const struct plog *plog, int64_t timestamp_ms);
 void plog__task_init(struct plog__task *task, enum plog__task_kind kind, uint32_t slot);
 void plog__task_ready(struct plog *plog, struct plog__task *task); /* no change if it waits or is ready */

@@ -138,7 +138,7 @@ static enum plog__verdict judge(struct plog *plog, struct plog__log *log, struct
         head.base_offset = offset;
         head.offset_last = offset + delta;
         if (append->ask.is_log_append_time) { head.max_timestamp_ms = plog->wall_ms; }
-        plog__sequence_apply(&next, &head, plog->wall_ms);
+        plog__sequence_apply(&next, &head, plog__came_ms(plog));
         offset += delta + 1;
         at += head.size_bytes;
     }
@@ -167,7 +167,7 @@ static void follow(struct plog *plog, struct plog__log *log, const struct plog__
         if (producer == NULL) { continue; } /* as if evicted at once */
         plog__producer_touch(log, producer);
         if (is_new) { producer->is_new = true; }
-        plog__sequence_apply(&producer->now, &head, plog->wall_ms);
+        plog__sequence_apply(&producer->now, &head, plog__came_ms(plog));
         plog__producer_used(plog, producer);
     }
 }

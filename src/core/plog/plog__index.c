@@ -125,7 +125,7 @@ static void apply_producer(struct plog *plog, struct plog__log *log, const struc
     struct plog__producer *producer = plog__producer_find(plog, plog__log_slot(plog, log), head->producer_id);
     if (producer == NULL) { producer = plog__producer_make(plog, log, head->producer_id); }
     if (producer == NULL) { return; } /* as if evicted at once: it is taken at its word when it comes back */
-    plog__sequence_apply(&producer->now, head, plog->wall_ms);
+    plog__sequence_apply(&producer->now, head, plog__came_ms(plog));
     plog__producer_used(plog, producer);
 }
 
@@ -163,5 +163,5 @@ void plog__apply(struct plog *plog, struct plog__log *log, struct plog__segment 
         at += (size_t)head.size_bytes;
     }
     CHECK(IMPLIES(whose == PLOG__LIVE, at == bytes.size_bytes));
-    segment->last_wall_ms = plog->wall_ms;
+    segment->last_wall_ms = plog__came_ms(plog);
 }

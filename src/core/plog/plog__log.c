@@ -463,6 +463,13 @@ bool plog__wall_is_sane(const struct plog *plog)
     return ahead_ms - plog->wall_ahead_ms <= WALL_AHEAD_MAX_MS;
 }
 
+/* When what is appended or replayed now came, for how old it will be: the wall clock's time, or where that clock would be had it not been
+ * set back since the start. */
+int64_t plog__came_ms(const struct plog *plog)
+{
+    return base_max_i64(plog->wall_ms, plog->wall_ahead_ms + (int64_t)(plog->now_ns / NS_PER_MS));
+}
+
 /* Whether a timestamp is one, and not from the future; the clock of a client may be up to an hour ahead. */
 bool plog__has_passed(const struct plog *plog, int64_t timestamp_ms)
 {

@@ -42,8 +42,8 @@ static void segment_begin(struct plog *plog, struct plog__log *log, struct plog_
     segment->timestamp_max = -1;
     segment->timestamp_max_offset = -1;
     segment->timestamp_first = -1;
-    segment->created_wall_ms = plog->wall_ms;
-    segment->last_wall_ms = plog->wall_ms;
+    segment->created_wall_ms = plog__came_ms(plog);
+    segment->last_wall_ms = segment->created_wall_ms;
     plog__task_init(&segment->sync, PLOG__TASK_SYNC, slot);
     struct plog__segment *last = plog__segment_last(log);
     CHECK(last == NULL || (last->base < segment->base && last->end <= segment->base));

@@ -231,6 +231,23 @@ static void a_start_with_the_clock_behind_makes_no_producer_idle(void **state)
     world_free(world);
 }
 
+static void a_clock_that_goes_back_and_partly_forth_makes_no_producer_idle(void **state)
+{
+    (void)state;
+    const int64_t year_ms = INT64_C(31536000000);
+    struct world *world = world_make(1);
+    world_start(world);
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    int64_t timestamp = world->wall_ms;
+    world->wall_ms -= 3 * year_ms;
+    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 5, .producer_id = 7, .timestamp = timestamp});
+    world_run(world);
+    world->wall_ms += 2 * year_ms;
+    world_alarm(world, 300001);
+    assert_int_equal(world->plog->producers.taken_count, 1);
+    world_free(world);
+}
+
 static void the_producer_unused_longest_makes_room(void **state)
 {
     (void)state;
@@ -272,6 +289,7 @@ int main(void)
         cmocka_unit_test(duplicates_are_known_after_a_restart),
         cmocka_unit_test(producers_unused_for_long_are_forgotten),
         cmocka_unit_test(a_start_with_the_clock_behind_makes_no_producer_idle),
+        cmocka_unit_test(a_clock_that_goes_back_and_partly_forth_makes_no_producer_idle),
         cmocka_unit_test(the_producer_unused_longest_makes_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -876,6 +876,21 @@ static void a_clock_that_goes_back_and_partly_forth_takes_no_fresh_record(void *
     world_free(world);
 }
 
+static void a_clock_that_goes_back_while_a_start_replays_and_partly_forth_takes_no_fresh_record(void **state)
+{
+    (void)state;
+    const int64_t year_ms = INT64_C(31536000000);
+    struct plog_ref ref;
+    struct world *world = given_fresh_record(86400000, &ref);
+    world->start_step_ms = -3 * year_ms;
+    world_restart(world, CRASH_PROCESS);
+    ref = world_log(world, 0, "topic", 0);
+    world->wall_ms += 2 * year_ms;
+    world_alarm(world, 300001);
+    assert_int_equal(world_view(world, ref).offset_start, 0);
+    world_free(world);
+}
+
 static void epoch_ends_are_as_kafka_answers_them(void **state)
 {
     (void)state;
@@ -938,6 +953,7 @@ int main(void)
         cmocka_unit_test(a_record_from_the_future_that_is_replayed_with_the_clock_behind_takes_no_fresh_one_along),
         cmocka_unit_test(a_wall_clock_that_jumped_ahead_deletes_nothing),
         cmocka_unit_test(a_wall_clock_that_jumps_ahead_while_a_start_replays_deletes_nothing),
+        cmocka_unit_test(a_clock_that_goes_back_while_a_start_replays_and_partly_forth_takes_no_fresh_record),
         cmocka_unit_test(a_start_with_the_clock_behind_makes_no_record_older),
         cmocka_unit_test(a_clock_that_goes_back_and_partly_forth_takes_no_fresh_record),
         cmocka_unit_test(epoch_ends_are_as_kafka_answers_them),
