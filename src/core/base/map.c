@@ -6,14 +6,16 @@
 
 #include <string.h>
 
+#define INLINE static inline __attribute__((always_inline))
+
 /* SipHash-1-3 (Aumasson and Bernstein), with a key spun from `seed`: hard to collide on purpose when the seed is secret. */
 struct sip {
     uint64_t v0, v1, v2, v3;
 };
 
-static uint64_t rotate_left(uint64_t v, unsigned bits) { return v << bits | v >> (64 - bits); }
+static inline uint64_t rotate_left(uint64_t v, unsigned bits) { return v << bits | v >> (64 - bits); }
 
-static void sip_round(struct sip *s)
+INLINE void sip_round(struct sip *s)
 {
     s->v0 += s->v1;
     s->v1 = rotate_left(s->v1, 13) ^ s->v0;
@@ -27,17 +29,28 @@ static void sip_round(struct sip *s)
     s->v2 = rotate_left(s->v2, 32);
 }
 
-static void sip_word(struct sip *s, uint64_t word)
+INLINE void sip_word(struct sip *s, uint64_t word)
 {
     s->v3 ^= word;
     sip_round(s);
     s->v0 ^= word;
 }
 
-static uint64_t load_le(const uint8_t *b, size_t size_bytes)
+/* Spelled out: so a compiler sees one load. */
+INLINE uint64_t load_le(const uint8_t *b)
 {
+    return (uint64_t)b[0] | (uint64_t)b[1] << 8 | (uint64_t)b[2] << 16 | (uint64_t)b[3] << 24 | (uint64_t)b[4] << 32 |
+           (uint64_t)b[5] << 40 | (uint64_t)b[6] << 48 | (uint64_t)b[7] << 56;
+}
+
+/* The last `size_bytes` % 8 of the bytes. */
+INLINE uint64_t load_rest(const uint8_t *b, size_t size_bytes)
+{
+    size_t rest_bytes = size_bytes % 8;
+    if (rest_bytes == 0) { return 0; }
+    if (size_bytes >= 8) { return load_le(b + size_bytes - 8) >> (64 - 8 * rest_bytes); }
     uint64_t v = 0;
-    for (size_t i = 0; i < size_bytes; i++) { v |= (uint64_t)b[i] << (8 * i); }
+    for (size_t i = 0; i < rest_bytes; i++) { v |= (uint64_t)b[i] << (8 * i); }
     return v;
 }
 
@@ -53,10 +66,8 @@ uint64_t base_hash_bytes(const void *at, size_t size_bytes, uint64_t seed)
     };
     const uint8_t *b = at;
     size_t whole_bytes = size_bytes / 8 * 8;
-    for (size_t i = 0; i < whole_bytes; i += 8) { sip_word(&s, load_le(b + i, 8)); }
-    uint64_t last = (uint64_t)(size_bytes & 0xff) << 56;
-    if (size_bytes > whole_bytes) { last |= load_le(b + whole_bytes, size_bytes - whole_bytes); }
-    sip_word(&s, last);
+    for (size_t i = 0; i < whole_bytes; i += 8) { sip_word(&s, load_le(b + i)); }
+    sip_word(&s, (uint64_t)(size_bytes & 0xff) << 56 | load_rest(b, size_bytes));
     s.v2 ^= 0xff;
     for (int i = 0; i < 3; i++) { sip_round(&s); }
     return s.v0 ^ s.v1 ^ s.v2 ^ s.v3;

@@ -7,6 +7,9 @@
  * Invariant  below a node that is all free, or that lies inside a block that is out, every node is zero; a node above is
  *            what join() says of its two children.
  *
+ * Small blocks come and go many times a request: those given back last are kept, to be taken again without a walk through the
+ * tree, which says that they are out. They count as free, and go back into the tree before anything is refused.
+ *
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "base/pages.h"
@@ -19,11 +22,14 @@
 #define TABLE_BYTES_PER_PAGE ((size_t)6) /* the tree's 2 and the block table's 4 */
 #define CLASS_SHIFT          30u
 #define COUNT_MASK           ((UINT32_C(1) << CLASS_SHIFT) - 1)
+#define KEPT_RUN_MAX         8u  /* pages of a block that is kept */
+#define KEPT_PAGES_MAX       64u /* of all of them */
 
 struct base_pages {
     uint8_t *pages; /* the first page */
-    uint32_t
-        *blocks; /* by first page: pages in the block, and its class + 1 above CLASS_SHIFT; 0: no block begins here */
+    uint32_t *
+        blocks; /* by first page: pages in the block, and its class + 1 above CLASS_SHIFT; no class: none is out here, and
+                       * of a kept one the next of its length, as in kept[] */
     uint8_t *tree;
     size_t level_at[ORDER_MAX + 2]; /* where the nodes of an order begin in `tree` */
     uint32_t level_count[ORDER_MAX + 1];
@@ -32,7 +38,9 @@ struct base_pages {
     uint32_t block_count;
     uint32_t used[BASE_CLASS_COUNT];    /* pages */
     uint32_t reserve[BASE_CLASS_COUNT]; /* pages */
-    uint64_t refuse_after;              /* takings until the first refusal */
+    uint32_t kept[KEPT_RUN_MAX + 1];    /* by length in pages: the one given back last, first page + 1; 0: none */
+    uint32_t kept_pages;
+    uint64_t refuse_after; /* takings until the first refusal */
     uint32_t refuse_count, refused;
     uint64_t missed; /* takings that found no room */
 };
@@ -73,9 +81,7 @@ static void join_upwards(struct base_pages *pages, unsigned order, uint32_t inde
 
 static unsigned order_of(uint32_t page_count) /* the least order that holds them */
 {
-    unsigned order = 0;
-    while (UINT32_C(1) << order < page_count) { order += 1; }
-    return order;
+    return page_count <= 1 ? 0 : 32 - (unsigned)__builtin_clz(page_count - 1);
 }
 
 static size_t round_up(size_t v, size_t unit) { return (v + unit - 1) / unit * unit; }
@@ -193,22 +199,34 @@ static bool is_refused(struct base_pages *pages)
     return true;
 }
 
-/* Enough pages, and a run of them. */
-static bool has_room(const struct base_pages *pages, enum base_class class, uint32_t count)
+static bool has_run(const struct base_pages *pages, uint32_t count)
 {
-    if (count > room_pages(pages, class)) { return false; }
     unsigned wanted = order_of(count);
     return wanted <= pages->root_order && node_lack(pages, pages->root_order, 0) <= pages->root_order - wanted;
 }
 
-void *base_pages_take(struct base_pages *pages, enum base_class class, size_t size_bytes)
+static uint32_t take_kept(struct base_pages *pages, uint32_t count)
 {
-    CHECK((unsigned)class < BASE_CLASS_COUNT);
-    uint32_t count = pages_for(size_bytes);
-    if (is_refused(pages) || !has_room(pages, class, count)) {
-        pages->missed += 1;
-        return NULL;
+    CHECK(pages->kept_pages >= count);
+    uint32_t first = pages->kept[count] - 1;
+    CHECK(pages->blocks[first] >> CLASS_SHIFT == 0);
+    pages->kept[count] = pages->blocks[first];
+    pages->kept_pages -= count;
+    pages->blocks[first] = 0;
+    return first;
+}
+
+static void merge_kept(struct base_pages *pages)
+{
+    for (uint32_t count = 1; count <= KEPT_RUN_MAX; count++) {
+        while (pages->kept[count] != 0) { mark_run(pages, take_kept(pages, count), count, false); }
     }
+    CHECK(pages->kept_pages == 0);
+}
+
+/* The lowest run; there is one. */
+static uint32_t take_run(struct base_pages *pages, uint32_t count)
+{
     unsigned wanted = order_of(count);
     uint32_t index = 0;
     for (unsigned order = pages->root_order; order > wanted;) {
@@ -221,8 +239,26 @@ void *base_pages_take(struct base_pages *pages, enum base_class class, size_t si
     }
     CHECK(node_lack(pages, wanted, index) == 0);
     uint32_t first = index << wanted;
-    CHECK(pages->blocks[first] == 0);
     mark_run(pages, first, count, true);
+    return first;
+}
+
+void *base_pages_take(struct base_pages *pages, enum base_class class, size_t size_bytes)
+{
+    CHECK((unsigned)class < BASE_CLASS_COUNT);
+    uint32_t count = pages_for(size_bytes);
+    bool may_take = !is_refused(pages) && count <= room_pages(pages, class);
+    bool is_kept = count <= KEPT_RUN_MAX && pages->kept[count] != 0;
+    if (may_take && !is_kept && !has_run(pages, count)) {
+        merge_kept(pages);
+        may_take = has_run(pages, count);
+    }
+    if (!may_take) {
+        pages->missed += 1;
+        return NULL;
+    }
+    uint32_t first = is_kept ? take_kept(pages, count) : take_run(pages, count);
+    CHECK(pages->blocks[first] == 0);
     pages->blocks[first] = count | ((uint32_t)class + 1) << CLASS_SHIFT;
     pages->used[class] += count;
     pages->block_count += 1;
@@ -237,7 +273,7 @@ static uint32_t first_page_of(const struct base_pages *pages, const void *block)
     CHECK(far_bytes % BASE_PAGE_BYTES == 0);
     CHECK(far_bytes / BASE_PAGE_BYTES < pages->page_count);
     uint32_t first = (uint32_t)(far_bytes / BASE_PAGE_BYTES);
-    CHECK(pages->blocks[first] != 0); /* not a block, or given back before */
+    CHECK(pages->blocks[first] >> CLASS_SHIFT != 0); /* not a block, or given back before */
     return first;
 }
 
@@ -249,8 +285,14 @@ void base_pages_give(struct base_pages *pages, void *block)
     CHECK(class < BASE_CLASS_COUNT);
     CHECK(pages->used[class] >= count);
     CHECK(pages->block_count > 0);
-    mark_run(pages, first, count, false);
-    pages->blocks[first] = 0;
+    if (count <= KEPT_RUN_MAX && pages->kept_pages + count <= KEPT_PAGES_MAX) {
+        pages->blocks[first] = pages->kept[count];
+        pages->kept[count] = first + 1;
+        pages->kept_pages += count;
+    } else {
+        mark_run(pages, first, count, false);
+        pages->blocks[first] = 0;
+    }
     pages->used[class] -= count;
     pages->block_count -= 1;
 }

@@ -4,8 +4,8 @@
  * Owns    the region between create and the end of the node; blocks are lent out of it.
  * Budget  three classes: control, replication and clients. A class may take what is free less what is reserved for the
  *         classes before it, so that clients can never starve control.
- * Order   lowest address first, so that memory once touched is touched again and the rest costs nothing. The answer
- *         depends on the sequence of calls alone, never on an address.
+ * Order   of a few small blocks the one given back last, of all else the lowest address first, so that memory once touched is
+ *         touched again and the rest costs nothing. The answer depends on the sequence of calls alone, never on an address.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

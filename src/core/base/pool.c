@@ -8,7 +8,6 @@
 
 #include <string.h>
 
-#define POOL_TAKEN      UINT32_MAX /* as a link: the slot is out; links of free slots are index + 1, at most slots_max */
 #define POOL_SLOT_ALIGN ((size_t)16)
 
 enum base_rc base_pool_create(struct base_arena *arena, size_t slot_bytes, uint32_t slots_max,
@@ -40,14 +39,14 @@ uint32_t base_pool_take(struct base_pool *pool)
     uint32_t index;
     if (pool->free_head != 0) {
         index = pool->free_head - 1;
-        CHECK(pool->links[index] != POOL_TAKEN);
+        CHECK(pool->links[index] != BASE_POOL_TAKEN);
         pool->free_head = pool->links[index];
     } else {
         if (pool->fresh == pool->slots_max) { return BASE_POOL_NONE; }
         index = pool->fresh;
         pool->fresh += 1;
     }
-    pool->links[index] = POOL_TAKEN;
+    pool->links[index] = BASE_POOL_TAKEN;
     pool->taken_count += 1;
     memset(pool->slots + (size_t)index * pool->slot_bytes, 0, pool->slot_bytes);
     return index;
@@ -60,25 +59,4 @@ void base_pool_give(struct base_pool *pool, uint32_t index)
     pool->links[index] = pool->free_head;
     pool->free_head = index + 1;
     pool->taken_count -= 1;
-}
-
-bool base_pool_is_taken(const struct base_pool *pool, uint32_t index)
-{
-    return index < pool->fresh && pool->links[index] == POOL_TAKEN;
-}
-
-void *base_pool_at(const struct base_pool *pool, uint32_t index)
-{
-    CHECK(base_pool_is_taken(pool, index));
-    return pool->slots + (size_t)index * pool->slot_bytes;
-}
-
-uint32_t base_pool_index(const struct base_pool *pool, const void *slot)
-{
-    const uint8_t *at = slot;
-    CHECK(at >= pool->slots);
-    size_t far_bytes = (size_t)(at - pool->slots);
-    CHECK(far_bytes % pool->slot_bytes == 0);
-    CHECK(far_bytes / pool->slot_bytes < pool->fresh);
-    return (uint32_t)(far_bytes / pool->slot_bytes);
 }

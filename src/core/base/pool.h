@@ -22,6 +22,8 @@ struct base_pool {
 };
 
 #define BASE_POOL_NONE UINT32_MAX
+#define BASE_POOL_TAKEN \
+    UINT32_MAX /* as a link: the slot is out; links of free slots are index + 1, at most slots_max */
 
 MUST_USE
 enum base_rc base_pool_create(struct base_arena *arena, size_t slot_bytes, uint32_t slots_max,
@@ -30,9 +32,28 @@ enum base_rc base_pool_create(struct base_arena *arena, size_t slot_bytes, uint3
 MUST_USE
 uint32_t base_pool_take(struct base_pool *pool);
 void base_pool_give(struct base_pool *pool, uint32_t index);
-bool base_pool_is_taken(const struct base_pool *pool, uint32_t index);
+
+/* Here, so that they are inlined: no request goes by without some twenty of them. */
+static inline bool base_pool_is_taken(const struct base_pool *pool, uint32_t index)
+{
+    return index < pool->fresh && pool->links[index] == BASE_POOL_TAKEN;
+}
+
 /* The slot's bytes, aligned to 16; the slot is taken. */
-void *base_pool_at(const struct base_pool *pool, uint32_t index);
-uint32_t base_pool_index(const struct base_pool *pool, const void *slot);
+static inline void *base_pool_at(const struct base_pool *pool, uint32_t index)
+{
+    CHECK(base_pool_is_taken(pool, index));
+    return pool->slots + (size_t)index * pool->slot_bytes;
+}
+
+static inline uint32_t base_pool_index(const struct base_pool *pool, const void *slot)
+{
+    const uint8_t *at = slot;
+    CHECK(at >= pool->slots);
+    size_t far_bytes = (size_t)(at - pool->slots);
+    CHECK(far_bytes % pool->slot_bytes == 0);
+    CHECK(far_bytes / pool->slot_bytes < pool->fresh);
+    return (uint32_t)(far_bytes / pool->slot_bytes);
+}
 
 #endif

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -16,6 +17,10 @@
 
 #define PAGE       BASE_PAGE_BYTES
 #define BLOCKS_MAX 4096
+
+/* What the allocator keeps of the blocks that were given back. */
+#define KEPT_RUN_MAX   8
+#define KEPT_PAGES_MAX 64
 
 /* A CHECK that fails here is an assertion of the test that expects it, and ends any other test. */
 static jmp_buf on_check;
@@ -53,7 +58,9 @@ struct given {
     size_t reserve[BASE_CLASS_COUNT];
     struct block blocks[BLOCKS_MAX];
     size_t block_count;
-    uint8_t *taken; /* the model: by page */
+    uint8_t *taken;                    /* the model: by page; a kept one is taken, too */
+    struct block kept[KEPT_PAGES_MAX]; /* the one given back last stands last */
+    size_t kept_count;
 };
 
 static struct given *given_pages(size_t size_bytes, size_t control, size_t replication)
@@ -70,7 +77,7 @@ static struct given *given_pages(size_t size_bytes, size_t control, size_t repli
     assert_int_equal(base_pages_create(given->region, reserve_bytes, &given->pages), BASE_OK);
     given->page_count = base_pages_room_bytes(given->pages, BASE_CONTROL) / PAGE;
     given->taken = calloc(given->page_count, 1);
-    given->first = base_pages_take(given->pages, BASE_CONTROL, 1);
+    given->first = base_pages_take(given->pages, BASE_CONTROL, (KEPT_RUN_MAX + 1) * PAGE); /* too long to be kept */
     base_pages_give(given->pages, given->first);
     return given;
 }
@@ -116,6 +123,22 @@ static size_t model_lowest(const struct given *given, size_t count)
     return given->page_count;
 }
 
+/* The place in `kept` of the block of `count` pages that was given back last; kept_count: none. */
+static size_t model_kept(const struct given *given, size_t count)
+{
+    for (size_t i = given->kept_count; i-- > 0;) {
+        if (given->kept[i].page_count == count) { return i; }
+    }
+    return given->kept_count;
+}
+
+static size_t model_kept_pages(const struct given *given)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < given->kept_count; i++) { count += given->kept[i].page_count; }
+    return count;
+}
+
 static void model_mark(struct given *given, const struct block *block, size_t from, size_t to, uint8_t taken)
 {
     size_t first = (size_t)(block->at - given->first) / PAGE;
@@ -125,15 +148,39 @@ static void model_mark(struct given *given, const struct block *block, size_t fr
     }
 }
 
+static void model_forget(struct given *given, size_t kept_index)
+{
+    struct block block = given->kept[kept_index];
+    model_mark(given, &block, 0, block.page_count, 0);
+    memmove(&given->kept[kept_index], &given->kept[kept_index + 1],
+            (given->kept_count - kept_index - 1) * sizeof block);
+    given->kept_count -= 1;
+}
+
+/* Where a block of so many pages is taken, no longer kept; NULL: nowhere. */
+static uint8_t *model_place(struct given *given, enum base_class class, size_t count)
+{
+    if (count > model_room(given, class)) { return NULL; }
+    size_t kept_index = model_kept(given, count);
+    if (kept_index < given->kept_count) {
+        uint8_t *at = given->kept[kept_index].at;
+        model_forget(given, kept_index);
+        return at;
+    }
+    if (model_lowest(given, count) == given->page_count) {
+        while (given->kept_count > 0) { model_forget(given, 0); }
+    }
+    size_t lowest = model_lowest(given, count);
+    return lowest == given->page_count ? NULL : given->first + lowest * PAGE;
+}
+
 static void take(struct given *given, enum base_class class, size_t size_bytes)
 {
     size_t count = (size_bytes + PAGE - 1) / PAGE;
-    size_t lowest = model_lowest(given, count);
-    bool is_allowed = count <= model_room(given, class) && lowest < given->page_count;
+    uint8_t *wanted = model_place(given, class, count);
     uint8_t *at = base_pages_take(given->pages, class, size_bytes);
-    assert_int_equal(at != NULL, is_allowed);
+    assert_ptr_equal(at, wanted);
     if (at == NULL) { return; }
-    assert_ptr_equal(at, given->first + lowest * PAGE);
     assert_int_equal(base_pages_block_bytes(given->pages, at), count * PAGE);
     struct block block = {.at = at, .page_count = count, .class = class};
     model_mark(given, &block, 0, count, 1);
@@ -146,7 +193,11 @@ static void give(struct given *given, size_t index)
 {
     struct block block = given->blocks[index];
     base_pages_give(given->pages, block.at);
-    model_mark(given, &block, 0, block.page_count, 0);
+    if (block.page_count <= KEPT_RUN_MAX && model_kept_pages(given) + block.page_count <= KEPT_PAGES_MAX) {
+        given->kept[given->kept_count++] = block;
+    } else {
+        model_mark(given, &block, 0, block.page_count, 0);
+    }
     given->blocks[index] = given->blocks[--given->block_count];
 }
 
