@@ -56,6 +56,12 @@ void node_forget_time(struct node *node)
     node->config.producer_expiry_ms = INT64_MAX;
 }
 
+void node_retain(struct node *node, int64_t retention_ms)
+{
+    CHECK(retention_ms >= 0);
+    add_number(node, "log.retention.ms", (uint64_t)retention_ms);
+}
+
 /* Half of the boots have what is the default everywhere. */
 static uint32_t draw_or_none(struct base_prng *dice, uint32_t from, uint32_t more)
 {

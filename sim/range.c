@@ -178,6 +178,7 @@ static void add(struct totals *totals, const struct run_result *result, uint64_t
     totals->sum.operations += result->operations;
     totals->sum.acks_judged += result->acks_judged;
     totals->sum.refused += result->refused;
+    for (int i = 0; i < RUN_LIMITS; i++) { totals->sum.limits[i] += result->limits[i]; }
     for (int i = 0; i < WORLD_FAULT_COUNT; i++) { totals->sum.hits[i] += result->hits[i]; }
     for (int i = 0; i < CHECK_APIS; i++) { totals->sum.answers[i] += result->answers[i]; }
     for (int i = 0; i < RUN_BRANCH_COUNT; i++) { totals->sum.branches[i] += result->branches[i]; }
@@ -266,6 +267,9 @@ static void print_tables(const struct range_config *range, struct totals *totals
         print_row(range->is_json, "fault", world_fault_name((enum world_fault)i), totals->sum.hits[i]);
     }
     print_row(range->is_json, "fault", "no_memory", totals->sum.refused);
+    for (uint32_t i = 0; i < RUN_LIMITS; i++) {
+        print_row(range->is_json, "small", run_limit_name(i), totals->sum.limits[i]);
+    }
     for (int16_t i = 0; i < CHECK_APIS; i++) {
         const struct kafka_api_info *info = kafka_api_info(i);
         if (totals->sum.answers[i] == 0 || info == NULL) { continue; }

@@ -180,6 +180,9 @@ static void note(struct run *run, const char *what)
     history_once(&run->history, &op);
 }
 
+/* Each log is looked at every so often. */
+static bool has_sweeps(const struct run *run) { return run__has_retention(run) || run->shape.limits.retention_ms > 0; }
+
 #define KEPT_MS (INT64_C(7) * 24 * 3600 * 1000) /* by a node, of topics that say nothing */
 
 /* By a clock that is right now. */
@@ -275,6 +278,13 @@ static void restart_failed(struct run *run)
     world_restart(run->world, run->cast.broker);
 }
 
+/* A limit that some of the clients can't live with has been raised. */
+static void start_anew(struct run *run)
+{
+    world_crash(run->world, run->cast.broker, WORLD_PROCESS);
+    world_restart(run->world, run->cast.broker);
+}
+
 /* ---- the phases ---- */
 
 static uint32_t sleeper_of(const struct run *run)
@@ -308,6 +318,7 @@ static bool drain(struct run *run)
     run__groups_calm(run);
     note(run, "calm");
     restart_failed(run);
+    if (run__limits_raise(run)) { start_anew(run); }
     if (!run_until(run, broker_serves, START_MAX_NS)) {
         run__fail(run, "I21", "the broker does not come back: %s", broker_state_name(run->states[0]));
         return false;
@@ -502,7 +513,7 @@ static uint64_t flush_max_ms(const struct run *run)
 #define DISK_REST_NS (500 * WORLD_MS)
 
 /* What expires goes when it does, and whatever else is idle. */
-static bool is_swept(const struct run *run) { return run__has_retention(run) || run->groups != NULL; }
+static bool is_swept(const struct run *run) { return has_sweeps(run) || run->groups != NULL; }
 
 /* What the start and the last requests left to do (the metadata log that is written anew, files that go) takes as long as the disk
  * does: the broker is idle when it has asked nothing of a disk for a while. */
@@ -548,7 +559,7 @@ static bool idle(struct run *run)
             run__fail(run, "I21", "%" PRIu64 " events in %d s while a fetch was parked", events,
                       (int)(IDLE_NS / WORLD_S));
         }
-        uint64_t sweeps = run__has_retention(run) ? IDLE_NS / (RETENTION_CHECK_MS * WORLD_MS) : 0;
+        uint64_t sweeps = has_sweeps(run) ? IDLE_NS / (RETENTION_CHECK_MS * WORLD_MS) : 0;
         if (run->groups != NULL) { /* a step may look at one piece of one coordinator's log only */
             uint64_t slots = (uint64_t)run->shape.groups * (1 + count_partitions(run));
             uint64_t pieces = 8 * (1 + slots / SWEEP_SLOTS);
@@ -616,7 +627,6 @@ void run__begin(struct run *run, const struct world_knobs *knobs)
     run->node.config.session_eviction_ms = (uint64_t)run->shape.session_eviction_ms;
     run->node.config.metadata_grown_bytes = (uint64_t)run->shape.metadata_grown_bytes;
     run->node.config.own_segment_bytes = (uint64_t)run->shape.own_segment_kb << 10;
-    if (run__has_retention(run)) { run->node.config.retention_check_ms = RETENTION_CHECK_MS; }
     run->node.refuse_ppm = run->shape.refusals != 0 ? 600000 : 0;
     run__groups_configure(run, knobs);
     run__settings_configure(run);
@@ -625,6 +635,8 @@ void run__begin(struct run *run, const struct world_knobs *knobs)
     } else {
         note_age(run);
     }
+    run__limits_configure(run, knobs);
+    if (has_sweeps(run)) { run->node.config.retention_check_ms = RETENTION_CHECK_MS; }
     run__observe(run);
     const struct world_machine *machine = config->plant.broker == NULL ? &node_machine : config->plant.broker;
     run->cast.broker =

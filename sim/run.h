@@ -130,6 +130,9 @@ enum run_state {                       /* what a crash may be tied to */
 };
 const char *run_state_name(enum run_state state);
 
+#define RUN_LIMITS 23 /* small ones that a seed may draw */
+const char *run_limit_name(uint32_t limit);
+
 struct run_result {
     uint64_t seed;
     bool is_ok;
@@ -154,7 +157,8 @@ struct run_result {
     uint64_t asked_of[WORLD_BEFORE_COUNT], crashes_before[WORLD_BEFORE_COUNT];
     uint64_t acks_judged;
     uint64_t groups[CHECK_GROUPS_HIT_COUNT];
-    uint64_t refused; /* takings of memory */
+    uint64_t refused;            /* takings of memory */
+    uint64_t limits[RUN_LIMITS]; /* 1: it was small */
 };
 
 bool run_is_log(const struct run_config *config);

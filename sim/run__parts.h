@@ -15,6 +15,15 @@
 
 #define RUN_ACTORS_MAX 20
 
+/* Of the broker, smaller than others would have it; 0: as ever. run_limits.c says what each may be. */
+struct run_limits {
+    int64_t requests, parts, reads, segments, journal_entries, configs, group_text_kb, reserve_kb, proposal_kb,
+        block_kb; /* struct broker_few */
+    int64_t connections, in_flight, files, queued_kb, fetch_bytes, session_bytes, topics, partitions;
+    int64_t groups, members, offsets, group_size;
+    int64_t retention_ms; /* what the node says of topics that say nothing: all of the clients' say something then */
+};
+
 struct run_shape { /* drawn from the seed; each may be set */
     int64_t shards, step_max, topics, partitions_max, producers, consumers, rudes;
     int64_t records, value_bytes_max, pause_max_ms, crashes, load_ms, segment_bytes, journal_bytes, io_errors,
@@ -32,8 +41,10 @@ struct run_shape { /* drawn from the seed; each may be set */
     int64_t churn; /* every topic but the first is deleted and made anew at times; 0: as drawn */
     int64_t trims; /* deletions of records that the admin asks for */
     int64_t hasties;
-    int64_t grows;    /* how often the admin adds partitions */
-    int64_t settings; /* 1: the broker's own are others after each start */
+    int64_t grows;      /* how often the admin adds partitions */
+    int64_t settings;   /* 1: the broker's own are others after each start */
+    int64_t has_limits; /* 1: some are drawn */
+    struct run_limits limits;
 };
 
 #define RUN_TRAPS_MAX 8
@@ -60,6 +71,7 @@ struct run {
     struct base_prng prng;
     struct world *world;
     struct node node;
+    struct broker_config ample; /* of the node, without small limits */
     struct check_stream *stream;
     struct check_groups *groups; /* NULL: there are none */
     uint64_t groups_applied[WORLD_SHARDS_MAX];
@@ -131,6 +143,12 @@ void run__note_logs(struct run *run);
 void run__judge_left(struct run *run);
 bool run__has_retention(const struct run *run); /* some topics lose their oldest records */
 void run__add_actors(struct run *run);
+void run__limits_draw(struct run *run);
+int64_t *run__limits_at(struct run_limits *of, const char *name); /* NULL: no such knob */
+bool run__limits_may(const char *name, int64_t value);
+void run__limits_configure(struct run *run, const struct world_knobs *knobs);
+/* True: some were too small for all that is wanted, and the node's next start has others. */
+bool run__limits_raise(struct run *run);
 /* What the operator changes in the broker's settings between a stop, or a crash, and a start. */
 void run__settings_configure(struct run *run);
 void run__settings_loosen(struct run *run);

@@ -57,6 +57,7 @@ static const struct {
     {"hasties", offsetof(struct run_shape, hasties), 0, 2},
     {"grows", offsetof(struct run_shape, grows), 0, 1000},
     {"settings", offsetof(struct run_shape, settings), 0, 1},
+    {"limits", offsetof(struct run_shape, has_limits), 0, 1},
 };
 
 static int64_t *shape_at(struct run_shape *shape, const char *name)
@@ -66,13 +67,17 @@ static int64_t *shape_at(struct run_shape *shape, const char *name)
             return (int64_t *)(void *)((uint8_t *)shape + shape_knobs[i].at);
         }
     }
-    return NULL;
+    return run__limits_at(&shape->limits, name);
 }
 
 const char *run_knob_wrong(const char *name, int64_t value)
 {
     struct world_knobs knobs;
+    struct run_limits limits;
     world_knobs_default(&knobs);
+    if (run__limits_at(&limits, name) != NULL) {
+        return run__limits_may(name, value) ? NULL : "a value that this knob can't have";
+    }
     for (size_t i = 0; i < BASE_ARRAY_COUNT(shape_knobs); i++) {
         if (strcmp(shape_knobs[i].name, name) != 0) { continue; }
         return value < shape_knobs[i].min || value > shape_knobs[i].max ? "a value that this knob can't have" : NULL;
@@ -214,6 +219,7 @@ void run__shape_draw(struct run *run, struct world_knobs *knobs)
     shape->rots = base_prng_chance(&run->prng, 1, 5) ? draw(run, 1, 6) : 0;
     shape->admin_operations = 30;
     run__groups_draw(run);
+    run__limits_draw(run);
     world_knobs_swarm(knobs, config->seed);
     knobs->restart_delay_max_ns = 400 * WORLD_MS;
     if (base_prng_chance(&run->prng, 1, 6)) { knobs->handles_max = (uint32_t)draw(run, 30, 60); }

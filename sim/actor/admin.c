@@ -61,7 +61,7 @@ static struct history_op op_of(const struct actor *actor, enum history_kind kind
  * INDEX_STRIDE bytes of records, and room for an entry of the larger of the two, which takes 12. */
 #define INDEX_INTERVAL 1024
 #define INDEX_STRIDE   2560
-#define CONFIGS_MAX    11
+#define CONFIGS_MAX    12
 struct topic_configs {
     struct kafka_create_topics_request_creatable_topic_config items[CONFIGS_MAX];
     int32_t count;
@@ -89,7 +89,11 @@ static void configure(const struct actor_cast *cast, struct topic_configs *confi
     configs->count = 0;
     if (topic->is_stamped) { add_config(configs, "message.timestamp.type", "LogAppendTime"); }
     if (topic->retention_bytes > 0) { add_number(configs, "retention.bytes", topic->retention_bytes); }
-    if (topic->retention_ms > 0) { add_number(configs, "retention.ms", topic->retention_ms); }
+    if (topic->retention_ms > 0) {
+        add_number(configs, "retention.ms", topic->retention_ms);
+    } else if (cast->is_default_short) {
+        add_config(configs, "retention.ms", "-1");
+    }
     add_number(configs, "file.delete.delay.ms", topic->is_slow_to_go ? 2000 : 300);
     if (cast->is_default_open || topic->is_page_cache != cast->is_default_page_cache) {
         add_config(configs, "weir.durability", topic->is_page_cache ? "page-cache" : "synced");

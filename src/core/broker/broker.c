@@ -337,6 +337,9 @@ static uint32_t power_of_two_at_least(uint64_t n)
     return power;
 }
 
+/* What was asked for, where something was. */
+static uint64_t few_or(uint64_t few, uint64_t derived) { return few > 0 ? base_min_u64(few, derived) : derived; }
+
 static struct sizes sizes_of(const struct broker_config *config, size_t region_bytes)
 {
     /* Rings are powers of two: of those of 32 MiB the next would take more than a little more memory brings. */
@@ -344,6 +347,8 @@ static struct sizes sizes_of(const struct broker_config *config, size_t region_b
     size_t bytes = region_bytes < 2 * little_bytes ? base_min_size(region_bytes, little_bytes) : region_bytes;
     uint64_t requests = base_min_u64(base_max_u64(bytes / (64 << 10), 128), 16384);
     uint64_t parts = base_min_u64(base_max_u64(bytes / (64 << 10), 512), 8192);
+    requests = few_or(config->few.requests, requests);
+    parts = few_or(config->few.parts, parts);
     /* One that makes room for another is forgotten, and a late retry of its is taken for news: there are many. */
     uint64_t producers = base_min_u64(base_max_u64(region_bytes / (16 << 10), 1024), 262144);
     return (struct sizes){.requests = (uint32_t)requests,
@@ -380,9 +385,9 @@ static struct plog_config plog_config_of(const struct broker_config *config, con
     return (struct plog_config){.shard = config->shard,
                                 .disk = 0,
                                 .logs_max = logs_of_back(config),
-                                .segments_max = 2 * logs_of_back(config) + 4096,
+                                .segments_max = (uint32_t)few_or(config->few.segments, 2 * logs_of_back(config) + 4096),
                                 .appends_max = sizes->back_ops,
-                                .reads_max = 2 * sizes->back_ops,
+                                .reads_max = (uint32_t)few_or(config->few.reads, 2 * sizes->back_ops),
                                 .producers_max = sizes->producers,
                                 .files_max = config->files_max,
                                 .file_slot_first = 0,
@@ -424,7 +429,7 @@ static enum base_rc create_image(struct broker *broker, struct base_arena *arena
                                     .topics_max = config->topics_max,
                                     .partitions_max = config->partitions_max,
                                     .brokers_max = 16,
-                                    .configs_max = 4 * config->topics_max + 64,
+                                    .configs_max = (uint32_t)few_or(config->few.configs, 4 * config->topics_max + 64),
                                     .cluster_id = base_slice_text(config->cluster_id),
                                     .broker_values = pairs,
                                     .broker_values_count = config->pair_count};
@@ -458,13 +463,12 @@ static enum base_rc create_services(struct broker *broker, struct base_arena *ar
     struct journal_config journal = {.shard = config->shard,
                                      .disk = 0,
                                      .file_slot_first = config->files_max,
-                                     .entries_max = base_min_u64(runs_max, 8192) > 64
-                                                        ? (uint32_t)base_min_u64(runs_max, 8192)
-                                                        : 64,
+                                     .entries_max = (uint32_t)few_or(config->few.journal_entries,
+                                                                     base_max_u64(base_min_u64(runs_max, 8192), 64)),
                                      .group_bytes_max = journal_group_bytes(config),
                                      .file_bytes = config->journal_file_bytes,
                                      .bytes_max = config->journal_bytes_max,
-                                     .reserve_bytes_max = RESERVE_BYTES_MAX,
+                                     .reserve_bytes_max = few_or(config->few.reserve_bytes, RESERVE_BYTES_MAX),
                                      .step_max = config->step_max,
                                      .is_check_slow = config->is_check_slow};
     base_prng_fill(&broker->dice, journal.format_id.b, sizeof journal.format_id.b);
@@ -472,7 +476,7 @@ static enum base_rc create_services(struct broker *broker, struct base_arena *ar
                                            .partitions_default = config->partitions_default,
                                            .replication_default = replication_default(broker),
                                            .requests_max = sizes->requests,
-                                           .proposal_bytes_max = 2 << 20,
+                                           .proposal_bytes_max = (uint32_t)few_or(config->few.proposal_bytes, 2 << 20),
                                            .seed = config->seed,
                                            .is_check_slow = config->is_check_slow};
     uint8_t *register_bytes = base_arena_take(arena, 4096);
@@ -554,6 +558,7 @@ enum base_rc broker_create(struct base_region region, const struct broker_config
     base_prng_init(&broker->dice, config->seed, 1);
 
     struct base_region rest = {.at = (uint8_t *)region.at + tables_max, .size_bytes = region.size_bytes - tables_max};
+    rest.size_bytes = (size_t)few_or(config->few.block_bytes, rest.size_bytes);
     const size_t reserve_bytes[BASE_CLASS_COUNT] = {rest.size_bytes / 16, rest.size_bytes / 4, 0};
     struct plog_config plog = plog_config_of(config, &sizes);
     uint32_t fronts = (uint32_t)base_min_u64(config->shards, 4);

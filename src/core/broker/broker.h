@@ -52,6 +52,20 @@ struct broker_address_limit {
     int32_t connections_max;
 };
 
+/* For the simulator and tests: of what else follows from the region or from other limits, only so many. 0: as many as follow. */
+struct broker_few {
+    uint32_t requests; /* of this shard, in flight */
+    uint32_t parts; /* of its requests, asked at once; and of all shards' on its logs. 16 times the shards at least */
+    uint32_t reads; /* of its logs, under way or lent */
+    uint32_t segments;        /* of its logs */
+    uint32_t journal_entries; /* under way */
+    uint32_t configs;         /* of topics and brokers, beside the defaults */
+    uint64_t group_text_bytes;
+    uint64_t reserve_bytes;  /* on the disk, for metadata and deletions */
+    uint64_t proposal_bytes; /* of the controller: 64 KiB at least */
+    uint64_t block_bytes;    /* memory for blocks */
+};
+
 struct broker_config {
     uint32_t shard;
     uint32_t shards;
@@ -110,6 +124,7 @@ struct broker_config {
         levels[BROKER_LOGGERS]; /* enum port_level of broker_logger_name(i); -1: root's. As they were told at start */
     uint64_t refuse_from;       /* simulator: the n-th taking of a block of memory finds none; 0: none does */
     uint32_t refuse_count;      /* and so many in a row */
+    struct broker_few few;
 };
 
 /* What has a level of its own for its log lines: "root", whose level is that of all that have none, and then the rooms. */

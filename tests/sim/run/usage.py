@@ -20,6 +20,8 @@ BAD = [  # the arguments; what the error must name
     (["--seed", "3", "--set", "net_reset=1000001"], "net_reset=1000001"),
     (["--seed", "3", "--set", "net_reset"], "net_reset"),
     (["--seed", "3", "--set", "nothing=1"], "nothing=1"),
+    (["--seed", "3", "--set", "limit_files=7"], "limit_files=7"),
+    (["--seed", "3", "--set", "limit_nothing=1"], "limit_nothing=1"),
     (["--seed", "3", "--jobs", "0"], "--jobs 0"),
     (["--seed", "3", "--trace", "/no/such/folder/t"], "/no/such/folder/t"),
     (["--seeds", "1..2", "--until", "9"], "--until"),
