@@ -9,6 +9,8 @@
  */
 #include "wire/kafka/kafka__tables.h"
 
+#define INLINE static inline __attribute__((always_inline)) /* what each field needs */
+
 struct cursor {
     const uint8_t *at;
     const uint8_t *end;
@@ -47,7 +49,7 @@ static void fail(struct cursor *cursor)
 }
 
 /* `size_bytes` bytes, or NULL and a bad cursor. */
-static const uint8_t *take(struct cursor *cursor, size_t size_bytes)
+INLINE const uint8_t *take(struct cursor *cursor, size_t size_bytes)
 {
     if (left(cursor) < size_bytes) {
         fail(cursor);
@@ -74,7 +76,7 @@ static uint32_t take_uvarint(struct cursor *cursor)
 }
 
 /* A length or count: -1 is null, all others are backed by at least item_bytes_min bytes each. */
-static int32_t take_count(struct cursor *cursor, bool is_compact, uint32_t rigid_bytes, size_t item_bytes_min)
+INLINE int32_t take_count(struct cursor *cursor, bool is_compact, uint32_t rigid_bytes, size_t item_bytes_min)
 {
     int64_t count;
     if (is_compact) {
@@ -111,7 +113,7 @@ static void take_text(struct decoder *decoder, const struct kafka__field *field,
 }
 
 /* A scalar that is not a struct. */
-static void take_scalar(struct decoder *decoder, const struct kafka__field *field, uint8_t *place)
+INLINE void take_scalar(struct decoder *decoder, const struct kafka__field *field, uint8_t *place)
 {
     struct cursor *cursor = &decoder->cursor;
     const uint8_t *b;

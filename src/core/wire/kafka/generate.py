@@ -366,12 +366,31 @@ def default_value(field):
     return notation.integer(field.default)
 
 
+def set_fields(t, place):
+    """(place in C, width, default) of whatever is not zero in a struct at its defaults, the structs in it included."""
+    found = []
+    for field in t.fields:
+        at = "%soffsetof(struct %s, %s)" % (place, t.c_name, member(field))
+        if field.default == "null" and not is_pointer(field):
+            found.append((at + " + sizeof(void *)", 4, -1))  # the count of an array, the length of a text
+        elif is_struct(field) and not field.is_array and not is_pointer(field):
+            found += set_fields(field.struct, at + " + ")
+        elif default_value(field) != 0:
+            found.append((at, SCALARS[field.type][1], default_value(field)))
+    return found
+
+
 def tables(schema):
     names = Names()
-    defaults = [0]
-    fields, structs = [], []
+    defaults = [0, -1]
+    fields, structs, sets = [], [], []
     for t in schema.types:
         first = len(fields)
+        set_first = len(sets)
+        for at, width, value in set_fields(t, ""):
+            if value not in defaults:
+                defaults.append(value)
+            sets.append("    {%s, %d, %d}," % (at, width, defaults.index(value)))
         for field in t.fields:
             value = default_value(field)
             if value not in defaults:
@@ -394,14 +413,16 @@ def tables(schema):
                 names.place(field.name), t.c_name, member(field), field.struct.index if is_struct(field) else 0,
                 field.tag or 0, defaults.index(value), "STRUCT" if is_struct(field) else field.type.upper(),
                 " | ".join(flags) or "0", field.versions[0], min(field.versions[1], 255), null[0], min(null[1], 255), 0))
-        structs.append("    {%d, %d, %d, sizeof(struct %s), %d}, /* %d */" % (
-            first, len(t.fields), t.regular_count, t.c_name, t.wire_min, t.index))
+        structs.append("    {%d, %d, %d, sizeof(struct %s), %d, %d, %d}, /* %d */" % (
+            first, len(t.fields), t.regular_count, t.c_name, t.wire_min, set_first, len(sets) - set_first, t.index))
     out = ["/* tables.c: generated from the schema files.", " *", " * " + LICENCE, " */", '#include "wire/kafka/kafka__tables.h"', "",
            '#include "wire/kafka/messages.h"', "", "/* clang-format off */",
            "/* name, place in the struct, struct, tag, default, type, flags, versions, versions that may be null */",
            "const struct kafka__field kafka__fields[] = {"] + fields + ["};", "",
-           "/* first field, fields, of them not tagged, bytes in memory, least bytes on the wire */",
-           "const struct kafka__struct kafka__structs[] = {"] + structs + ["};", ""]
+           "/* first field, fields, of them not tagged, bytes in memory, least bytes on the wire, first of its sets, sets */",
+           "const struct kafka__struct kafka__structs[] = {"] + structs + ["};", "",
+           "/* place in the struct, bytes, default */",
+           "const struct kafka__set kafka__sets[] = {"] + sets + ["};", ""]
     out += ["_Static_assert(sizeof(struct %s) == %d, \"the generator knows the layout\");" % (t.c_name, schema.layout(t)[0])
             for t in schema.types if t.declared]
     out += ["", "/* name, struct, api key or id, kind, versions, flexible from, listeners, is the last version unstable */",

@@ -8,6 +8,8 @@
 #include "wire/kafka/kafka__tables.h"
 
 #define FRAME_SIZE_BYTES 4
+#define HEADER_FIXED_BYTES \
+    ((size_t)10) /* of a request: api key, version, correlation id, the length of the client id */
 
 /* ---- apis ------------------------------------------------------------------------------------------------------- */
 
@@ -19,6 +21,9 @@ const struct kafka_api_info *kafka_api_at(uint32_t index)
 
 const struct kafka_api_info *kafka_api_info(int16_t api_key)
 {
+    /* The keys of the first few, which most requests have, are their places, too. */
+    uint16_t place = (uint16_t)api_key;
+    if (place < KAFKA_API_COUNT && kafka__apis[place].key == api_key) { return &kafka__apis[place]; }
     uint32_t low = 0;
     uint32_t high = KAFKA_API_COUNT;
     while (low < high) {
@@ -96,21 +101,46 @@ int16_t kafka_response_header_version(int16_t api_key, int16_t version)
     return info != NULL && version >= info->flexible_from ? 1 : 0;
 }
 
+/* A header whose bytes are all there and that carries no tags, as nearly all do: the tables would read the same. False: they are to
+ * be asked. */
+static bool open_plain(struct base_slice frame, int16_t header_version, struct kafka_request_header *header_out,
+                       size_t *used_bytes_out)
+{
+    if (frame.size_bytes < HEADER_FIXED_BYTES) { return false; }
+    int32_t id_bytes = (int16_t)base_get_u16(frame.at + 8);
+    size_t used_bytes = HEADER_FIXED_BYTES + (size_t)(id_bytes > 0 ? id_bytes : 0);
+    bool has_tags = header_version >= 2; /* their number follows */
+    if (id_bytes < -1 || frame.size_bytes - HEADER_FIXED_BYTES < used_bytes - HEADER_FIXED_BYTES + has_tags) {
+        return false;
+    }
+    if (has_tags && frame.at[used_bytes] != 0) { return false; }
+    *header_out = (struct kafka_request_header){.request_api_key = (int16_t)base_get_u16(frame.at),
+                                                .request_api_version = (int16_t)base_get_u16(frame.at + 2),
+                                                .correlation_id = (int32_t)base_get_u32(frame.at + 4),
+                                                .client_id = {.at = id_bytes < 0 ? NULL : frame.at + HEADER_FIXED_BYTES,
+                                                              .size_bytes = id_bytes}};
+    *used_bytes_out = used_bytes + has_tags;
+    return true;
+}
+
 enum base_rc kafka_request_open(struct base_slice frame, struct kafka_request_header *header_out,
                                 struct base_slice *body_out)
 {
     if (frame.size_bytes < 4) { return BASE_BAD; }
     int16_t api_key = (int16_t)base_get_u16(frame.at);
     int16_t version = (int16_t)base_get_u16(frame.at + 2);
-    if (kafka_api_info(api_key) == NULL) { return BASE_MISSING; }
+    const struct kafka_api_info *info = kafka_api_info(api_key);
+    if (info == NULL) { return BASE_MISSING; }
     struct base_arena none; /* a header has no arrays */
     uint8_t nothing[1] = {0};
     base_arena_init(&none, nothing, 0);
     struct kafka_request_header header;
     size_t used_bytes = 0;
-    enum base_rc rc = kafka_request_header_decode_front(frame, kafka_request_header_version(api_key, version), &none,
-                                                        &header, &used_bytes);
-    if (rc != BASE_OK) { return BASE_BAD; }
+    int16_t header_version = version >= info->flexible_from ? 2 : 1;
+    if (!open_plain(frame, header_version, &header, &used_bytes) &&
+        kafka_request_header_decode_front(frame, header_version, &none, &header, &used_bytes) != BASE_OK) {
+        return BASE_BAD;
+    }
     *header_out = header;
     *body_out = base_slice_of(frame.at + used_bytes, frame.size_bytes - used_bytes);
     return BASE_OK;

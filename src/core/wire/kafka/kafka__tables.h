@@ -56,6 +56,15 @@ struct kafka__struct {
     uint16_t regular_count; /* the fields after these are tagged, by ascending tag */
     uint16_t size_bytes;
     uint16_t wire_bytes_min; /* the least that one takes on the wire, in any version */
+    uint16_t set_first;      /* what is not zero at its defaults */
+    uint16_t set_count;
+};
+
+/* A default that is not zero, in the struct or in one that it holds: a number, or the -1 of what is null. */
+struct kafka__set {
+    uint16_t place;
+    uint8_t bytes;
+    uint8_t default_index;
 };
 
 enum kafka__kind {
@@ -85,6 +94,7 @@ struct kafka__error {
 
 extern const struct kafka__field kafka__fields[];
 extern const struct kafka__struct kafka__structs[];
+extern const struct kafka__set kafka__sets[];
 extern const struct kafka__message kafka__messages[];
 extern const int64_t kafka__defaults[];
 extern const char kafka__names[];

@@ -4,6 +4,8 @@
  */
 #include "wire/kafka/kafka__tables.h"
 
+#include "base/arith.h"
+
 /* Structs at hand, field by field: one, or the items of an array one after the other. `other` is the second of a pair. */
 struct frame {
     const struct kafka__struct *type;
@@ -92,17 +94,22 @@ size_t kafka__scalar_bytes(enum kafka__type type)
 }
 
 /* A number of the machine's byte order into its bytes. */
-static void store_number(enum kafka__type type, uint8_t *place, uint64_t value)
+static void store_bytes(size_t size_bytes, uint8_t *place, uint64_t value)
 {
     uint16_t value16 = (uint16_t)value;
     uint32_t value32 = (uint32_t)value;
-    switch (kafka__scalar_bytes(type)) {
+    switch (size_bytes) {
     case 1: *place = (uint8_t)value; break;
     case 2: memcpy(place, &value16, sizeof value16); break;
     case 4: memcpy(place, &value32, sizeof value32); break;
     case 8: memcpy(place, &value, sizeof value); break;
     default: UNREACHABLE();
     }
+}
+
+static void store_number(enum kafka__type type, uint8_t *place, uint64_t value)
+{
+    store_bytes(kafka__scalar_bytes(type), place, value);
 }
 
 /* Sign-extended, so that it compares with a default. */
@@ -167,18 +174,10 @@ static void set_plain_default(const struct kafka__field *field, uint8_t *place)
 
 void kafka__struct_init(const struct kafka__struct *type, uint8_t *value)
 {
-    struct walk walk;
-    walk.depth = 0; /* and no more: the frames are many bytes, and this runs for each tag */
     memset(value, 0, type->size_bytes);
-    push(&walk, type, value, NULL, 1);
-    for (struct frame *frame = next_field(&walk); frame != NULL; frame = next_field(&walk)) {
-        const struct kafka__field *field = field_of(frame);
-        uint8_t *place = frame->value + field->place;
-        if (kafka__is_struct_itself(field)) {
-            push(&walk, &kafka__structs[field->struct_index], place, NULL, 1);
-        } else if ((field->flags & KAFKA__ZERO) == 0) {
-            set_plain_default(field, place);
-        }
+    const struct kafka__set *sets = &kafka__sets[type->set_first];
+    for (uint32_t i = 0; i < type->set_count; i++) {
+        store_bytes(sets[i].bytes, value + sets[i].place, (uint64_t)kafka__defaults[sets[i].default_index]);
     }
 }
 
@@ -247,7 +246,9 @@ void *kafka__take_structs(uint32_t struct_index, struct base_arena *arena, int32
 {
     CHECK(count >= 0);
     const struct kafka__struct *type = &kafka__structs[struct_index];
-    uint8_t *items = base_arena_take_array(arena, (size_t)count, type->size_bytes);
+    size_t size_bytes;
+    if (!base_mul_size((size_t)count, type->size_bytes, &size_bytes)) { return NULL; }
+    uint8_t *items = base_arena_take(arena, size_bytes);
     if (items == NULL) { return NULL; }
     if (count > 0) { kafka__struct_init(type, items); }
     for (int32_t i = 1; i < count; i++) { memcpy(items + (size_t)i * type->size_bytes, items, type->size_bytes); }

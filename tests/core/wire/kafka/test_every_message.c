@@ -220,6 +220,31 @@ static void check_lies(struct fixture *fixture, struct one one)
 
 static void every_lied_count_is_an_error_and_takes_no_memory(void **state) { for_each(state, check_lies); }
 
+/* A struct is set to its defaults from a list of those that are not zero; each field alone, by its own. */
+static void a_struct_at_its_defaults_has_every_field_at_its_own(void **state)
+{
+    struct fixture *fixture = *state;
+    uint32_t last = 0; /* a message's structs stand before it */
+    for (uint32_t m = 0; m < KAFKA_MESSAGE_COUNT; m++) {
+        if (kafka__messages[m].struct_index > last) { last = kafka__messages[m].struct_index; }
+    }
+    for (uint32_t index = 0; index <= last; index++) {
+        const struct kafka__struct *type = &kafka__structs[index];
+        uint8_t *value = fixture->value;
+        uint8_t *other = fixture->other;
+        assert_true(type->size_bytes <= 4096);
+        memset(value, 0xaa, type->size_bytes);
+        memset(other, 0, type->size_bytes);
+        kafka__struct_init(type, value);
+        for (uint32_t i = 0; i < type->field_count; i++) {
+            const struct kafka__field *field = &kafka__fields[type->field_first + i];
+            kafka__set_default(field, other + field->place);
+            assert_true(kafka__field_is_default(field, value + field->place));
+        }
+        assert_memory_equal(value, other, type->size_bytes);
+    }
+}
+
 /* How often each field of a message was at its default and not, nulls and pointers included. */
 static void check_dice(struct fixture *fixture, enum kafka_message message)
 {
@@ -285,6 +310,7 @@ int main(void)
         cmocka_unit_test(a_second_encoder_writes_the_same_bytes),
         cmocka_unit_test(every_prefix_is_an_error),
         cmocka_unit_test(every_lied_count_is_an_error_and_takes_no_memory),
+        cmocka_unit_test(a_struct_at_its_defaults_has_every_field_at_its_own),
         cmocka_unit_test(the_dice_set_and_leave_every_field),
         cmocka_unit_test(every_field_has_a_place_of_its_own),
     };

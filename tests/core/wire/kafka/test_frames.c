@@ -569,9 +569,47 @@ static void a_value_prints_as_one_line_and_is_cut_where_the_room_ends(void **sta
     free(room);
 }
 
+/* What is read straight is what the tables read, wherever the bytes end, and with what ends in the middle refused by both. */
+static void a_request_header_is_read_as_the_tables_read_it(void **state)
+{
+    (void)state;
+    static const int16_t heads[][2] = {{0, 8}, {0, 9}, {18, 2}, {18, 3}, {68, 0}}; /* rigid and flexible ones */
+    static const uint8_t tails[][12] = {
+        {0, 3, 'a', 'b', 'c', 0, 'x'}, {0, 3, 'a', 'b', 'c', 1, 5, 2, 'y', 'z', 'x'},
+        {0xff, 0xff, 0, 'x'},          {0, 0, 0, 'x'},
+        {0xff, 0xfe, 0, 'x'},          {0x7f, 0xff, 'a', 0, 'x'},
+    };
+    for (size_t h = 0; h < BASE_ARRAY_COUNT(heads); h++) {
+        for (size_t t = 0; t < BASE_ARRAY_COUNT(tails); t++) {
+            uint8_t bytes[8 + sizeof tails[0]] = {0};
+            base_put_u16(bytes, (uint16_t)heads[h][0]);
+            base_put_u16(bytes + 2, (uint16_t)heads[h][1]);
+            base_put_u32(bytes + 4, 77);
+            memcpy(bytes + 8, tails[t], sizeof tails[t]);
+            for (size_t size = 4; size <= sizeof bytes; size++) {
+                struct base_slice frame = base_slice_of(bytes, size);
+                struct kafka_request_header wanted;
+                struct kafka_request_header header;
+                struct base_slice body;
+                size_t used_bytes = 0;
+                struct base_arena none;
+                base_arena_init(&none, NULL, 0);
+                int16_t version = kafka_request_header_version(heads[h][0], heads[h][1]);
+                enum base_rc rc = kafka_request_header_decode_front(frame, version, &none, &wanted, &used_bytes);
+                assert_int_equal(kafka_request_open(frame, &header, &body), rc);
+                if (rc != BASE_OK) { continue; }
+                assert_true(kafka_request_header_equal(&header, &wanted));
+                assert_ptr_equal(body.at, bytes + used_bytes);
+                assert_int_equal(body.size_bytes, size - used_bytes);
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_request_header_is_read_as_the_tables_read_it),
         cmocka_unit_test(an_api_versions_request_has_the_bytes_that_clients_send),
         cmocka_unit_test(the_answer_to_api_versions_has_a_rigid_header),
         cmocka_unit_test(a_rigid_produce_request_has_long_lengths),
