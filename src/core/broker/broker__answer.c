@@ -55,19 +55,22 @@ static enum base_rc encode(const struct request *request, struct kafka_writer *w
                                  request->correlation, writer);
 }
 
-/* Most answers are small, and are written at once into what the request has left of its memory, neither counted before nor given a
- * block of their own. False: it is none of those, or there is no memory now; nothing has changed. */
+/* Most answers are small, with one range of a file or none, and are written at once into what the request has left of its memory,
+ * neither counted before nor given a block of their own. False: it is none of those, or there is no memory now; nothing has changed. */
 static bool try_small_answer(struct broker *broker, struct request *request, struct port_out *out)
 {
     struct base_arena *arena = &request->arena;
     size_t room_bytes = base_min_size(arena->size_bytes - arena->used_bytes, ANSWER_SMALL);
-    if (request->api_key == KAFKA_API_FETCH || room_bytes == 0) { return false; }
+    if (room_bytes == 0) { return false; }
     size_t mark = base_arena_mark(arena);
     uint8_t *at = base_arena_take_bytes(arena, room_bytes);
     CHECK(at != NULL);
     struct kafka_writer writer;
     kafka_writer_init(&writer, at, room_bytes);
+    struct kafka_splice splice;
+    kafka_writer_use_splices(&writer, &splice, 1);
     struct port_piece pieces[CONN_PIECES_INLINE];
+    _Static_assert(CONN_PIECES_INLINE >= 2 * 1 + 1, "what stands before a splice, it, and what stands behind it");
     enum base_rc rc = encode(request, &writer);
     CHECK(rc == BASE_OK || rc == BASE_FULL); /* we built it for this very version */
     if (rc == BASE_OK) { rc = hand_over(broker, request, &writer, pieces, out); }

@@ -40,7 +40,8 @@ struct conns;
 #define CONN_TURN_EFFECTS_MAX 256
 #define CONN_LISTENERS_MAX    8
 #define CONN_HALF_FRAME_NS    ((uint64_t)1000 * 1000 * 1000)
-#define CONN_PIECES_INLINE    2 /* an answer of at most so many pieces always has room */
+#define CONN_PIECES_INLINE \
+    3 /* an answer of at most so many pieces always has room: memory, a range of a file, memory */
 
 struct conn_config {
     uint32_t conn_slot_first;     /* its port_conn ids have slots [conn_slot_first, conn_slot_first + conns_max) */

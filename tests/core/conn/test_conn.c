@@ -466,8 +466,11 @@ static void answers_leave_one_by_one_when_there_is_no_page_to_gather_them(void *
     for (int i = 0; i < 4; i++) { peer_sends_frame(fake, peer, "x"); }
     fake_run(fake);
     (void)take_all_pages(fake, taken);
-    struct port_piece three[3] = {{.kind = PORT_MEMORY, .at = (const uint8_t *)"", .size_bytes = 1}};
-    assert_int_equal(conn_answer(fake->conns, request_number(fake, 0)->request, three, 3, 9, &fake->out), BASE_FULL);
+    struct port_piece many[CONN_PIECES_INLINE + 1] = {
+        {.kind = PORT_MEMORY, .at = (const uint8_t *)"", .size_bytes = 1}};
+    assert_int_equal(conn_answer(fake->conns, request_number(fake, 0)->request, many, BASE_ARRAY_COUNT(many), 9,
+                                 &fake->out),
+                     BASE_FULL);
     static uint8_t answer[] = {0, 0, 0, 1, '!'};
     struct port_piece two[2] = {{.kind = PORT_MEMORY, .at = answer, .size_bytes = 4},
                                 {.kind = PORT_MEMORY, .at = answer + 4, .size_bytes = 1}};
