@@ -205,6 +205,18 @@ static bool has_run(const struct base_pages *pages, uint32_t count)
     return wanted <= pages->root_order && node_lack(pages, pages->root_order, 0) <= pages->root_order - wanted;
 }
 
+static bool may_keep(const struct base_pages *pages, uint32_t count)
+{
+    return count <= KEPT_RUN_MAX && pages->kept_pages + count <= KEPT_PAGES_MAX;
+}
+
+static void keep(struct base_pages *pages, uint32_t first, uint32_t count)
+{
+    pages->blocks[first] = pages->kept[count];
+    pages->kept[count] = first + 1;
+    pages->kept_pages += count;
+}
+
 static uint32_t take_kept(struct base_pages *pages, uint32_t count)
 {
     CHECK(pages->kept_pages >= count);
@@ -285,10 +297,8 @@ void base_pages_give(struct base_pages *pages, void *block)
     CHECK(class < BASE_CLASS_COUNT);
     CHECK(pages->used[class] >= count);
     CHECK(pages->block_count > 0);
-    if (count <= KEPT_RUN_MAX && pages->kept_pages + count <= KEPT_PAGES_MAX) {
-        pages->blocks[first] = pages->kept[count];
-        pages->kept[count] = first + 1;
-        pages->kept_pages += count;
+    if (may_keep(pages, count)) {
+        keep(pages, first, count);
     } else {
         mark_run(pages, first, count, false);
         pages->blocks[first] = 0;
@@ -309,6 +319,24 @@ void base_pages_shrink(struct base_pages *pages, void *block, size_t size_bytes)
     mark_run(pages, first, count_left, true);
     pages->blocks[first] = count_left | (class + 1) << CLASS_SHIFT;
     pages->used[class] -= count - count_left;
+}
+
+void *base_pages_squeeze(struct base_pages *pages, void *block, size_t size_bytes)
+{
+    uint32_t first = first_page_of(pages, block);
+    uint32_t count = pages->blocks[first] & COUNT_MASK;
+    if (count == 1 || size_bytes > BASE_PAGE_BYTES || pages->kept[1] == 0 || !may_keep(pages, count)) {
+        base_pages_shrink(pages, block, size_bytes);
+        return block;
+    }
+    CHECK(size_bytes > 0);
+    uint32_t class = pages->blocks[first] >> CLASS_SHIFT;
+    uint32_t small = take_kept(pages, 1);
+    CHECK(pages->blocks[small] == 0);
+    pages->blocks[small] = 1 | class << CLASS_SHIFT;
+    pages->used[class - 1] -= count - 1;
+    keep(pages, first, count);
+    return memcpy(pages->pages + (size_t)small * BASE_PAGE_BYTES, block, size_bytes);
 }
 
 size_t base_pages_block_bytes(const struct base_pages *pages, const void *block)

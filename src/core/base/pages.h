@@ -35,6 +35,9 @@ void *base_pages_take(struct base_pages *pages, enum base_class class, size_t si
 void base_pages_give(struct base_pages *pages, void *block);
 /* Shrinks a block in place to at least `size_bytes` (> 0, not more than it has): its tail pages are free again. */
 void base_pages_shrink(struct base_pages *pages, void *block, size_t size_bytes);
+/* The same for a block that nobody else points into: what fits a page may move with its bytes, which is cheaper. Returns where it is. */
+MUST_USE
+void *base_pages_squeeze(struct base_pages *pages, void *block, size_t size_bytes);
 
 /* For tests and the simulator: of the takings from now on, the `from`-th (1 first) and those after it, `count` of them, find no
  * room. Whoever takes must live with that at any time. 0: none. */

@@ -49,6 +49,13 @@ void conn__leave_block(struct conns *conns, struct conn__conn *conn)
     conn__drop_block(conns, block);
 }
 
+/* Gives back now what nobody received into, while nobody points into the block. */
+static void squeeze(struct conns *conns, struct conn__conn *conn)
+{
+    conn->block = base_pages_squeeze(conns->pages, conn->block, (size_t)conn->end + HEAD_BYTES);
+    conn->block->room_bytes = conn->end;
+}
+
 /* ---- sides -------------------------------------------------------------------------------------------------------- */
 
 void conn__leave_line(struct conns *conns, struct conn__conn *conn)
@@ -207,6 +214,8 @@ static void issue_request(struct conns *conns, struct conn__conn *conn, uint32_t
     if (conns->request_generations[index] == 0) { conns->request_generations[index] = 1; }
     request->generation = conns->request_generations[index];
     request->conn = conn__index(conns, conn);
+    bool is_alone = conn->block->holders == 1 && conn->end - conn->start == SIZE_BYTES + frame_bytes;
+    if (is_alone) { squeeze(conns, conn); } /* nothing more is received into it: see conn__leave_block */
     request->block = conn->block;
     request->frame_bytes = conn->admitted_bytes;
     conn->admitted_bytes = 0;

@@ -242,6 +242,31 @@ static void run_at_random(struct given *given, uint64_t seed, int steps, size_t 
     }
 }
 
+/* What fits a page may move to where one was kept; it is whole there, and what it had is free. */
+static void squeeze(struct given *given, size_t index, size_t size_bytes)
+{
+    struct block *block = &given->blocks[index];
+    memset(block->at, (int)index, block->page_count * PAGE);
+    size_t kept_index = model_kept(given, 1);
+    bool moves = block->page_count > 1 && size_bytes <= PAGE && kept_index < given->kept_count &&
+                 block->page_count <= KEPT_RUN_MAX && model_kept_pages(given) + block->page_count <= KEPT_PAGES_MAX;
+    uint8_t *at = base_pages_squeeze(given->pages, block->at, size_bytes);
+    size_t count = (size_bytes + PAGE - 1) / PAGE;
+    if (moves) {
+        assert_ptr_equal(at, given->kept[kept_index].at);
+        model_forget(given, kept_index);
+        given->kept[given->kept_count++] = *block;
+        *block = (struct block){.at = at, .page_count = 1, .class = block->class};
+        model_mark(given, block, 0, 1, 1);
+    } else {
+        assert_ptr_equal(at, block->at);
+        model_mark(given, block, count, block->page_count, 0);
+        block->page_count = count;
+    }
+    assert_int_equal(base_pages_block_bytes(given->pages, at), count * PAGE);
+    for (size_t i = 0; i < size_bytes; i++) { assert_int_equal(at[i], (uint8_t)index); }
+}
+
 static void give_all(struct given *given)
 {
     while (given->block_count > 0) { give(given, given->block_count - 1); }
@@ -262,6 +287,31 @@ static void random_calls_agree_with_the_model_and_everything_returns(void **stat
         assert_int_equal(given->block_count, 1);
         drop(given);
     }
+}
+
+static void what_is_squeezed_is_whole_and_the_rest_is_free(void **state)
+{
+    (void)state;
+    struct given *given = given_pages(500 * PAGE, 24, 40);
+    struct base_prng dice;
+    base_prng_init(&dice, 5, 0);
+    for (int i = 0; i < 3000; i++) {
+        uint64_t what = base_prng_below(&dice, 4);
+        if (what < 2) {
+            take(given, BASE_CLIENTS, 1 + base_prng_below(&dice, 10 * PAGE));
+        } else if (given->block_count > 0) {
+            size_t index = base_prng_below(&dice, given->block_count);
+            if (what == 2) {
+                size_t most_bytes = base_min_size(given->blocks[index].page_count, 3) * PAGE;
+                squeeze(given, index, 1 + base_prng_below(&dice, most_bytes));
+            } else {
+                give(given, index);
+            }
+        }
+        if (i % 16 == 0) { expect_sums_as_in_the_model(given); }
+    }
+    give_all(given);
+    drop(given);
 }
 
 static void the_same_calls_give_the_same_places(void **state)
@@ -380,6 +430,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_calls_agree_with_the_model_and_everything_returns),
+        cmocka_unit_test(what_is_squeezed_is_whole_and_the_rest_is_free),
         cmocka_unit_test(the_same_calls_give_the_same_places),
         cmocka_unit_test(clients_cannot_take_what_is_kept_for_control_and_replication),
         cmocka_unit_test(the_nth_taking_is_refused_and_so_many_after_it),
