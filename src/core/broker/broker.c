@@ -191,20 +191,19 @@ static void work(struct broker *broker, struct port_out *out)
         bool asks;
     } parts[] = {{apply_poll, false},      {take_message, false}, {back_poll, true},  {start_poll, true},
                  {coordinator_poll, true}, {front_poll, true},    {front_issue, true}};
-    bool is_moving = true;
-    while (is_moving) {
-        is_moving = false;
-        for (size_t i = 0; i < BASE_ARRAY_COUNT(parts); i++) {
-            for (uint32_t n = 0; n < PORTION; n++) {
-                if (!has_room(broker, out)) {
-                    out->wants_continue = true;
-                    return;
-                }
-                if (parts[i].asks && !may_ask(broker)) { break; }
-                if (!parts[i].poll(broker, out)) { break; }
-                broker->step_left -= 1;
-                is_moving = true;
+    size_t idle_count = 0; /* so many in a row have had nothing to do */
+    for (size_t i = 0; idle_count < BASE_ARRAY_COUNT(parts); i = (i + 1) % BASE_ARRAY_COUNT(parts)) {
+        idle_count += 1;
+        for (uint32_t n = 0; n < PORTION; n++) {
+            if (!has_room(broker, out)) {
+                out->wants_continue = true;
+                return;
             }
+            if (parts[i].asks && !may_ask(broker)) { break; }
+            if (!parts[i].poll(broker, out)) { break; }
+            broker->step_left -= 1;
+            idle_count =
+                n + 1 < PORTION ? 1 : 0; /* asked until it had nothing: that was its turn in the next round, too */
         }
     }
 }

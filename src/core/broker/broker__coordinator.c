@@ -355,21 +355,21 @@ static void tell_refusals(struct broker *broker, struct port_out *out)
                              [GROUP_LIMIT_MEMBERS] = {"members of groups", "weir.group.members.max"},
                              [GROUP_LIMIT_OFFSETS] = {"offsets of groups", "weir.group.offsets.max"},
                              [GROUP_LIMIT_BYTES] = {"words of groups", "weir.memory.max.bytes"}};
-    struct group_view view;
-    group_view(broker->groups, &view);
+    const uint64_t *refused = group_refused(broker->groups);
+    if (memcmp(refused, broker->group_refused, sizeof broker->group_refused) == 0) { return; }
     for (uint32_t i = 0; i < GROUP_LIMITS; i++) {
-        bool is_told = view.refused[i] == broker->group_refused[i] || broker->now_ns < broker->group_told_ns[i];
+        bool is_told = refused[i] == broker->group_refused[i] || broker->now_ns < broker->group_told_ns[i];
         if (is_told) { continue; }
         struct base_text text;
         port_log_begin(out, &text);
         base_text_add(&text, "no room for more ");
         base_text_add(&text, words[i].what);
         base_text_add(&text, " on this shard: ");
-        base_text_add_i64(&text, (int64_t)(view.refused[i] - broker->group_refused[i]));
+        base_text_add_i64(&text, (int64_t)(refused[i] - broker->group_refused[i]));
         base_text_add(&text, " requests get COORDINATOR_NOT_AVAILABLE; see ");
         base_text_add(&text, words[i].setting);
         port_log_end(out, PORT_WARN, "broker", &text);
-        broker->group_refused[i] = view.refused[i];
+        broker->group_refused[i] = refused[i];
         broker->group_told_ns[i] = base_deadline_ns(broker->now_ns, TELL_NS);
     }
 }

@@ -171,6 +171,7 @@ static void on_listen(struct conns *conns, uint32_t index, const struct port_eve
     CHECK(listener->state == CONN__BINDING);
     listener->rc = event->done.rc;
     listener->address = event->done.address;
+    conns->news_count += listener->has_news ? 0 : 1;
     listener->has_news = true;
     listener->state = event->done.rc == PORT_OK ? CONN__LISTENING : CONN__OFF;
     if (listener->state != CONN__LISTENING) { return; }
@@ -448,10 +449,11 @@ static bool is_stopped(const struct conns *conns)
 
 static bool tell_listening(struct conns *conns, struct conn_out *item_out)
 {
-    for (uint32_t i = 0; i < CONN_LISTENERS_MAX; i++) {
+    for (uint32_t i = 0; conns->news_count > 0 && i < CONN_LISTENERS_MAX; i++) {
         struct conn__listener *listener = &conns->listeners[i];
         if (!listener->has_news) { continue; }
         listener->has_news = false;
+        conns->news_count -= 1;
         *item_out = (struct conn_out){.kind = CONN_OUT_LISTENING,
                                       .rc = listener->rc,
                                       .listener = i,
@@ -499,12 +501,21 @@ static bool tell_gone(struct conns *conns, struct port_out *out, struct conn_out
     return true;
 }
 
+/* Most polls, at one look: those below would each find that there is nothing. */
+static bool has_nothing(const struct conns *conns)
+{
+    uint32_t listed = conns->fresh.count | conns->ended.count | conns->gone.count | conns->to_parse.count |
+                      conns->for_requests.count | conns->for_pages.count;
+    return listed == 0 && conns->sent_first == 0 && conns->news_count == 0 && !conns->is_stopping;
+}
+
 bool conn_poll(struct conns *conns, uint64_t now_ns, struct port_out *out, struct conn_out *item_out)
 {
     if (port_out_room(out) < CONN_POLL_EFFECTS_MAX) {
         out->wants_continue = true;
         return false;
     }
+    if (has_nothing(conns)) { return false; }
     if (tell_listening(conns, item_out)) { return true; }
     if (tell_opened(conns, item_out)) { return true; }
     if (tell_ended(conns, item_out)) { return true; }

@@ -114,6 +114,7 @@ struct conns {
     uint32_t *conn_generations; /* of the last use of each slot */
     uint32_t *request_generations;
     struct conn__listener listeners[CONN_LISTENERS_MAX];
+    uint32_t news_count;    /* of listeners */
     uint32_t next_listener; /* whose turn it is to take a free slot */
     struct base_list ages;
     struct base_list to_parse;

@@ -165,6 +165,8 @@ struct group_view {
     uint64_t refused[GROUP_LIMITS]; /* how often something found no room, by enum group_limit */
 };
 void group_view(const struct groups *groups, struct group_view *view_out);
+/* Of that view alone, by enum group_limit. */
+const uint64_t *group_refused(const struct groups *groups);
 /* A committed offset; false: none. For checkers and tests. */
 bool group_offset(const struct groups *groups, struct base_slice group_id, struct base_part part, int64_t *offset_out);
 /* The committed generation; false: no such group. */

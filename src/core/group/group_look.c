@@ -95,6 +95,8 @@ void group_view(const struct groups *groups, struct group_view *view_out)
     memcpy(view_out->refused, groups->starved, sizeof view_out->refused);
 }
 
+const uint64_t *group_refused(const struct groups *groups) { return groups->starved; }
+
 bool group_offset(const struct groups *groups, struct base_slice group_id, struct base_part part, int64_t *offset_out)
 {
     const struct group__group *group = group__find(groups, group_id);
