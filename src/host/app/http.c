@@ -4,12 +4,16 @@
  *               when a shard does not answer.
  * /health/live  200 as long as every shard answers, whatever it does.
  *
+ * Memory        the library, and those it brings along (gnutls is one of nine), are loaded when there is a listener to serve and not before:
+ *               they are a quarter of what an idle node takes.
+ *
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "app__observe.h"
 
 #include "host/uv/address.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <microhttpd.h>
@@ -21,34 +25,50 @@
 #define CONNECTION_BYTES  ((size_t)8 << 10) /* of a request with its headers */
 #define CONNECTION_IDLE_S 15
 
+#define LIBRARY "libmicrohttpd.so.12" /* the one whose header this was built with; see the check below */
+_Static_assert(MHD_VERSION >= 0x00097000 && MHD_VERSION < 0x02000000, "another name of the library, or other results");
+
+/* What is called of it, by the types of its header. */
+struct library {
+    __typeof__(MHD_start_daemon) *start_daemon;
+    __typeof__(MHD_stop_daemon) *stop_daemon;
+    __typeof__(MHD_create_response_from_buffer) *create_response;
+    __typeof__(MHD_add_response_header) *add_header;
+    __typeof__(MHD_queue_response) *queue_response;
+    __typeof__(MHD_destroy_response) *destroy_response;
+};
+
 struct http {
+    struct library library;
     struct observe *observe;
     struct MHD_Daemon *daemon;
     int listener;
     bool is_group_label;
 };
 
-static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status, const char *type, char *body,
-                              size_t size_bytes)
+static enum MHD_Result answer(const struct http *http, struct MHD_Connection *connection, unsigned status,
+                              const char *type, char *body, size_t size_bytes)
 {
-    struct MHD_Response *response = MHD_create_response_from_buffer(size_bytes, body, MHD_RESPMEM_MUST_FREE);
+    const struct library *library = &http->library;
+    struct MHD_Response *response = library->create_response(size_bytes, body, MHD_RESPMEM_MUST_FREE);
     if (response == NULL) {
         free(body);
         return MHD_NO; /* closes the connection */
     }
-    enum MHD_Result result = MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    enum MHD_Result result = library->add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
     if (result == MHD_YES && status == MHD_HTTP_METHOD_NOT_ALLOWED) {
-        result = MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET");
+        result = library->add_header(response, MHD_HTTP_HEADER_ALLOW, "GET");
     }
-    if (result == MHD_YES) { result = MHD_queue_response(connection, status, response); }
-    MHD_destroy_response(response);
+    if (result == MHD_YES) { result = library->queue_response(connection, status, response); }
+    library->destroy_response(response);
     return result;
 }
 
-static enum MHD_Result answer_words(struct MHD_Connection *connection, unsigned status, const char *words)
+static enum MHD_Result answer_words(const struct http *http, struct MHD_Connection *connection, unsigned status,
+                                    const char *words)
 {
     char *body = strdup(words);
-    return body == NULL ? MHD_NO : answer(connection, status, "text/plain; charset=utf-8", body, strlen(body));
+    return body == NULL ? MHD_NO : answer(http, connection, status, "text/plain; charset=utf-8", body, strlen(body));
 }
 
 /* The first thing that keeps a shard from serving; NULL: nothing does. */
@@ -104,7 +124,7 @@ static enum MHD_Result answer_health(const struct http *http, struct MHD_Connect
         return MHD_NO;
     }
     unsigned status = trouble == NULL ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE;
-    return answer(connection, status, "application/json", body, size_bytes);
+    return answer(http, connection, status, "application/json", body, size_bytes);
 }
 
 static enum MHD_Result answer_metrics(const struct http *http, struct MHD_Connection *connection)
@@ -120,7 +140,7 @@ static enum MHD_Result answer_metrics(const struct http *http, struct MHD_Connec
         free(body);
         return MHD_NO;
     }
-    return answer(connection, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8", body, size_bytes);
+    return answer(http, connection, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8", body, size_bytes);
 }
 
 static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url, const char *method,
@@ -138,14 +158,14 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
         return MHD_YES;
     }
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0) {
-        return answer_words(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET is served\n");
+        return answer_words(http, connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET is served\n");
     }
     if (strcmp(url, "/metrics") == 0) { return answer_metrics(http, connection); }
     if (strcmp(url, "/health") == 0 || strcmp(url, "/health/ready") == 0) {
         return answer_health(http, connection, false);
     }
     if (strcmp(url, "/health/live") == 0) { return answer_health(http, connection, true); }
-    return answer_words(connection, MHD_HTTP_NOT_FOUND, "there are /metrics, /health and /health/live\n");
+    return answer_words(http, connection, MHD_HTTP_NOT_FOUND, "there are /metrics, /health and /health/live\n");
 }
 
 /* -1: why is in errno. */
@@ -173,6 +193,28 @@ static uint16_t port_of(int fd)
     return getsockname(fd, &at.any, &at_bytes) == 0 ? host_address_from_system(&at.any).port : 0;
 }
 
+/* False: dlerror() says why. It stays loaded: its threads may outlast what we know of them. */
+static bool load(struct library *library)
+{
+    void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    if (handle == NULL) { return false; }
+    const struct {
+        const char *name;
+        void *place; /* of a pointer to a function: POSIX has dlsym give those as pointers to void */
+    } wanted[] = {{"MHD_start_daemon", &library->start_daemon},
+                  {"MHD_stop_daemon", &library->stop_daemon},
+                  {"MHD_create_response_from_buffer", &library->create_response},
+                  {"MHD_add_response_header", &library->add_header},
+                  {"MHD_queue_response", &library->queue_response},
+                  {"MHD_destroy_response", &library->destroy_response}};
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(wanted); i++) {
+        void *found = dlsym(handle, wanted[i].name);
+        if (found == NULL) { return false; }
+        memcpy(wanted[i].place, &found, sizeof found);
+    }
+    return true;
+}
+
 /* Its threads take no signal: those are for the main one. */
 static struct MHD_Daemon *start_daemon(struct http *http)
 {
@@ -181,10 +223,11 @@ static struct MHD_Daemon *start_daemon(struct http *http)
     sigfillset(&all);
     if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) { return NULL; }
     struct MHD_Daemon *daemon =
-        MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC, 0, NULL, NULL, on_request, http,
-                         MHD_OPTION_LISTEN_SOCKET, http->listener, MHD_OPTION_CONNECTION_LIMIT,
-                         (unsigned)HTTP_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES,
-                         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)CONNECTION_IDLE_S, MHD_OPTION_END);
+        http->library.start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC, 0, NULL, NULL,
+                                   on_request, http, MHD_OPTION_LISTEN_SOCKET, http->listener,
+                                   MHD_OPTION_CONNECTION_LIMIT, (unsigned)HTTP_CONNECTIONS_MAX,
+                                   MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
+                                   (unsigned)CONNECTION_IDLE_S, MHD_OPTION_END);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL); /* worked a moment ago */
     return daemon;
 }
@@ -216,6 +259,10 @@ int http_start(struct observe *observe, const struct settings *settings, const s
         return APP_DONE;
     }
     uint16_t port = port_of(http->listener);
+    if (!load(&http->library)) {
+        const char *why = dlerror();
+        return app_error(NULL, "weir.http.listener: %s", why != NULL ? why : LIBRARY " is another one");
+    }
     http->daemon = start_daemon(http);
     if (http->daemon == NULL) { return app_error(NULL, "weir.http.listener: it can't be served"); }
     app_log_own(log, PORT_INFO, "/health and /metrics on http://%s%s%s:%u", strchr(host, ':') != NULL ? "[" : "", host,
@@ -226,5 +273,5 @@ int http_start(struct observe *observe, const struct settings *settings, const s
 
 void http_stop(struct http *http)
 {
-    if (http != NULL) { MHD_stop_daemon(http->daemon); }
+    if (http != NULL) { http->library.stop_daemon(http->daemon); }
 }
