@@ -732,11 +732,13 @@ void plog__recovery_check(struct plog *plog)
 
 bool plog_may_lack_ends(const struct plog *plog) { return plog->may_lack_ends; }
 
-/* Nothing says where a page-cache log ended, only that it had records. */
-static void mind_end(struct plog *plog, struct plog__log *log)
+/* Nothing says where a page-cache log ended, only that it had records; or that it had some before a start that was cut short, which found none
+ * any more. */
+static void mind_end(struct plog *plog, struct plog__log *log, enum plog_last_stop last_stop)
 {
-    bool had_records = log->offset_end > 0 || plog__segment_last(log) != NULL || plog__wait_next(log, 0) != NULL;
-    log->may_lack_end = log->config.is_page_cache && had_records;
+    bool had_records =
+        log->may_lack_end || log->offset_end > 0 || plog__segment_last(log) != NULL || plog__wait_next(log, 0) != NULL;
+    log->may_lack_end = last_stop == PLOG_LAST_UNCLEAN && log->config.is_page_cache && had_records;
     plog->may_lack_ends = plog->may_lack_ends || log->may_lack_end;
 }
 
@@ -756,7 +758,7 @@ void plog_recovery_end(struct plog *plog, enum plog_last_stop last_stop, struct 
         bool has_tail = last != NULL && !last->is_sealed;
         /* What a round left that no entry names: of a log that nothing was replayed of nobody has looked. */
         if (last != NULL && last_stop == PLOG_LAST_UNCLEAN) { last->is_longer = true; }
-        if (last_stop == PLOG_LAST_UNCLEAN) { mind_end(plog, log); }
+        mind_end(plog, log, last_stop);
         if ((has_tail && (log->config.is_page_cache || log->is_suspect)) || plog__wait_next(log, 0) != NULL) {
             plog__scan_begin(plog, log);
         } else {

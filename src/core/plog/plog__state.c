@@ -24,7 +24,8 @@ enum {
     FLAG_DAMAGED = 8,
     FLAG_DELETING = 16,
     FLAG_RENAMED = 32,
-    FLAG_MARK_TOLD = 64
+    FLAG_MARK_TOLD = 64,
+    FLAG_MAY_LACK_END = 128
 };
 enum { SEGMENT_SEALED = 1, SEGMENT_BORN = 2 };
 
@@ -109,7 +110,7 @@ static void write_all(struct pen *pen, const struct plog__log *log)
         (log->config.is_page_cache ? FLAG_PAGE_CACHE : 0u) | (log->config.is_metadata ? FLAG_METADATA : 0u) |
             (log->is_parent_synced ? FLAG_DIR : 0u) | (log->is_damaged ? FLAG_DAMAGED : 0u) |
             (log->is_deleting ? FLAG_DELETING : 0u) | (log->is_renamed ? FLAG_RENAMED : 0u) |
-            (log->config.is_mark_told ? FLAG_MARK_TOLD : 0u),
+            (log->config.is_mark_told ? FLAG_MARK_TOLD : 0u) | (log->may_lack_end ? FLAG_MAY_LACK_END : 0u),
         2);
     put(pen, log->name_bytes, 2);
     put_bytes(pen, log->name, log->name_bytes);
@@ -404,6 +405,7 @@ static enum base_rc read_all(struct plog *plog, struct plog__log *log, struct cu
     log->is_metadata_written = log->has_dir;
     log->is_damaged = (flags & FLAG_DAMAGED) != 0;
     log->is_renamed = (flags & FLAG_RENAMED) != 0;
+    log->may_lack_end = (flags & FLAG_MAY_LACK_END) != 0;
     log->is_restored = true;
     log->config.index_interval_bytes = (uint32_t)take(cursor, 4);
     log->leader_epoch = (int32_t)take(cursor, 4);

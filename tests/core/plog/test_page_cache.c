@@ -567,6 +567,27 @@ static void after_a_stop_that_was_not_clean_a_log_with_records_may_lack_its_end(
     world_free(world);
 }
 
+/* The start that came upon the loss may have ended before the log went on under a new epoch. */
+static void a_log_that_lost_all_its_records_may_lack_its_end_at_the_start_after_the_next_too(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    world->log_config.is_page_cache = true;
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    append(world, ref, 3);
+    world_restart(world, CRASH_POWER);
+    assert_int_equal(world_view(world, plog_find(world->plog, world_part(0))).offset_end, 0);
+    world_checkpoint(world);
+    world_run(world);
+    world_restart(world, CRASH_PROCESS);
+    assert_true(plog_may_lack_ends(world->plog));
+    assert_true(world_view(world, plog_find(world->plog, world_part(0))).may_lack_end);
+    world_stop(world);
+    world_restart(world, CRASH_PROCESS);
+    assert_false(world_view(world, plog_find(world->plog, world_part(0))).may_lack_end);
+    world_free(world);
+}
+
 static void expect_epoch_end(struct world *world, int32_t asked, int32_t epoch, int64_t end)
 {
     int32_t epoch_found;
@@ -670,6 +691,7 @@ int main(void)
         cmocka_unit_test(a_start_that_can_not_look_for_an_end_does_not_go_on_and_the_next_one_finds_it),
         cmocka_unit_test(a_log_whose_end_can_not_be_read_keeps_its_files),
         cmocka_unit_test(after_a_stop_that_was_not_clean_a_log_with_records_may_lack_its_end),
+        cmocka_unit_test(a_log_that_lost_all_its_records_may_lack_its_end_at_the_start_after_the_next_too),
         cmocka_unit_test(an_epoch_ends_where_the_next_life_went_on),
         cmocka_unit_test(a_log_that_changed_before_its_first_record_is_after_a_crash_what_it_was),
     };
