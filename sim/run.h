@@ -121,11 +121,14 @@ enum run_state {                       /* what a crash may be tied to */
                  RUN_STATE_CHECKPOINT, /* one is being written */
                  RUN_STATE_ROLL,       /* a segment was begun */
                  RUN_STATE_JOURNAL_ROLL,
-                 RUN_STATE_TRIM,   /* a journal file was dropped, or renamed to be used again */
-                 RUN_STATE_DELETE, /* a log's file was asked to go */
-                 RUN_STATE_GONE,   /* the journal is being told that a log was deleted */
-                 RUN_STATE_ANEW,   /* the metadata log begins to be written anew */
-                 RUN_STATE_CUT,    /* a segment is cut while serving: what a crash before left behind its end */
+                 RUN_STATE_TRIM,      /* a journal file was dropped, or renamed to be used again */
+                 RUN_STATE_DELETE,    /* a log's file was asked to go */
+                 RUN_STATE_GONE,      /* the journal is being told that a log was deleted */
+                 RUN_STATE_ANEW,      /* the metadata log begins to be written anew */
+                 RUN_STATE_CUT,       /* a segment is cut while serving: what a crash before left behind its end */
+                 RUN_STATE_DELETED,   /* a shard has let go of a deleted log, the journal may not be told yet */
+                 RUN_STATE_ANEW_END,  /* the metadata log was written anew, its start is about to move */
+                 RUN_STATE_SHORTENED, /* RUN_STATE_CUT, and there is something behind the new end */
                  RUN_STATE_COUNT
 };
 const char *run_state_name(enum run_state state);

@@ -45,6 +45,10 @@ struct run_shape { /* drawn from the seed; each may be set */
     int64_t settings;   /* 1: the broker's own are others after each start */
     int64_t has_limits; /* 1: some are drawn */
     struct run_limits limits;
+    int64_t holds;       /* how often a shard stands still at most, where the node's state says so */
+    int64_t cut_crashes; /* tied to a segment that is really cut, and most of them lose the cut */
+    int64_t hold_state;  /* in that one; -1: as drawn */
+    int64_t even;        /* the one size of producers' values, each a batch of its own; 0: as they come */
 };
 
 #define RUN_TRAPS_MAX 8
@@ -53,7 +57,17 @@ struct run_trap {
     enum run_state state;
     uint64_t passes, within;
     bool is_power; /* else as drawn */
+    bool is_apart; /* it keeps bytes and loses sizes */
     bool is_sprung;
+};
+
+#define RUN_HOLD_STATES 2
+/* Stands still: a shard, within its next steps from a state on; a crash may end that. */
+struct run_holds {
+    struct base_prng prng;
+    enum run_state states[RUN_HOLD_STATES];
+    uint64_t left;
+    enum run_state crash; /* the state that the next crash is tied to; RUN_STATE_COUNT: none is due */
 };
 
 #define RUN_LEFT_MAX 128
@@ -87,11 +101,13 @@ struct run {
     uint64_t crash_end_ns; /* when the last scheduled one is over */
     struct run_trap traps[RUN_TRAPS_MAX];
     uint32_t trap_count;
-    enum run_state sprung; /* whose crash is planned; RUN_STATE_COUNT: of none */
-    bool is_calm;          /* faults have stopped */
-    bool drops_writes;     /* its disk: what was written may be gone from the page cache */
-    bool is_rotten;        /* bits of the journal were flipped */
-    bool has_lost_rows;    /* the broker told that it can't read some of it, nor whom it is of */
+    struct run_holds holds;
+    uint32_t logs[WORLD_SHARDS_MAX]; /* open on each shard, after its last step */
+    enum run_state sprung;           /* whose crash is planned; RUN_STATE_COUNT: of none */
+    bool is_calm;                    /* faults have stopped */
+    bool drops_writes;               /* its disk: what was written may be gone from the page cache */
+    bool is_rotten;                  /* bits of the journal were flipped */
+    bool has_lost_rows;              /* the broker told that it can't read some of it, nor whom it is of */
     struct run_left left[RUN_LEFT_MAX];
     uint32_t left_count;
     uint64_t until_step; /* when the states were printed */

@@ -80,17 +80,19 @@ static void plan_now(void *context, struct world *world)
 /* ---- in a state ---- */
 
 static const char *const state_names[RUN_STATE_COUNT] = {
-    "boot", "recovering",   "loading", "serving", "stopping", "written", "journalled", "checkpoint",
-    "roll", "journal_roll", "trim",    "delete",  "gone",     "anew",    "cut",
+    "boot",         "recovering", "loading", "serving", "stopping", "written", "journalled", "checkpoint", "roll",
+    "journal_roll", "trim",       "delete",  "gone",    "anew",     "cut",     "deleted",    "anew_end",   "shortened",
 };
 const char *run_state_name(enum run_state state) { return state_names[state]; }
+
+#define TRAP_STATES ((uint64_t)RUN_STATE_CUT + 1) /* those after it are for holds */
 
 static void set_traps(struct run *run)
 {
     static const uint64_t within[] = {1, 2, 5, 20, 100};
     run->trap_count = (uint32_t)base_min_u64((uint64_t)run->shape.state_crashes, RUN_TRAPS_MAX);
     for (uint32_t i = 0; i < run->trap_count; i++) {
-        enum run_state state = (enum run_state)below(run, RUN_STATE_COUNT);
+        enum run_state state = (enum run_state)below(run, TRAP_STATES);
         bool is_frequent = state == RUN_STATE_WRITTEN || state == RUN_STATE_JOURNALLED;
         uint64_t passes = below(run, is_frequent ? 300 : 3);
         run->traps[i] =
@@ -106,8 +108,78 @@ static void set_traps(struct run *run)
         (struct run_trap){.state = RUN_STATE_CUT, .passes = passes, .within = effects, .is_power = true};
 }
 
+/* Soon after a cut: it is lost itself, and what was written there since is not. */
+static void set_cut_traps(struct run *run)
+{
+    struct base_prng prng;
+    base_prng_init(&prng, run->config->seed, UINT64_C(0x63757473)); /* "cuts": a stream of its own */
+    for (int64_t i = 0; i < run->shape.cut_crashes && run->trap_count < RUN_TRAPS_MAX; i++) {
+        struct run_trap *trap = &run->traps[run->trap_count++];
+        *trap = (struct run_trap){.state = RUN_STATE_SHORTENED, .is_power = true};
+        trap->passes = base_prng_below(&prng, 4);
+        trap->within = UINT64_C(4) << base_prng_below(&prng, 6);
+        trap->is_apart = base_prng_chance(&prng, 2, 3);
+    }
+}
+
+/* ---- standing still, in a state ---- */
+
+static void set_holds(struct run *run)
+{
+    /* Those that several shards have a part in. */
+    static const enum run_state states[] = {RUN_STATE_DELETED,    RUN_STATE_DELETED, RUN_STATE_DELETED,
+                                            RUN_STATE_GONE,       RUN_STATE_ANEW,    RUN_STATE_ANEW_END,
+                                            RUN_STATE_CHECKPOINT, RUN_STATE_TRIM,    RUN_STATE_RECOVERING,
+                                            RUN_STATE_LOADING,    RUN_STATE_SERVING, RUN_STATE_STOPPING,
+                                            RUN_STATE_ROLL,       RUN_STATE_CUT};
+    struct run_holds *holds = &run->holds;
+    base_prng_init(&holds->prng, run->config->seed, UINT64_C(0x686f6c6473)); /* "holds": a stream of its own */
+    for (size_t i = 0; i < RUN_HOLD_STATES; i++) {
+        holds->states[i] = states[base_prng_below(&holds->prng, BASE_ARRAY_COUNT(states))];
+    }
+    if (run->shape.hold_state >= 0) { holds->states[0] = holds->states[1] = (enum run_state)run->shape.hold_state; }
+    holds->left = (uint64_t)run->shape.holds;
+    holds->crash = RUN_STATE_COUNT;
+}
+
+static void crash_held(void *context, struct world *world)
+{
+    struct run *run = context;
+    enum run_state state = run->holds.crash;
+    run->holds.crash = RUN_STATE_COUNT;
+    bool is_power = base_prng_chance(&run->holds.prng, 3, 4);
+    if (run->is_calm || state == RUN_STATE_COUNT || world_node_state(world, run->cast.broker) != WORLD_UP) { return; }
+    run->sprung = state;
+    world_crash_before(world, run->cast.broker, WORLD_BEFORE_ANY, 1, is_power ? WORLD_POWER : WORLD_PROCESS);
+}
+
+/* The shard that got there, or of those that the first one does something for, any: soon, between two pieces of its work. Two times of
+ * three the node goes down before it goes on. */
+static void hold(struct run *run, enum run_state state)
+{
+    struct run_holds *holds = &run->holds;
+    bool is_wanted = state == holds->states[0] || state == holds->states[1];
+    if (run->is_calm || holds->left == 0 || !is_wanted || holds->crash != RUN_STATE_COUNT) { return; }
+    static const uint32_t steps[] = {0, 0, 0, 1, 1, 1, 2, 5};
+    struct base_prng *prng = &holds->prng;
+    uint32_t shard = 0;
+    uint32_t node = world_stepping(run->world, &shard);
+    uint32_t other = (uint32_t)base_prng_below(prng, (uint64_t)run->shape.shards);
+    uint32_t far = steps[base_prng_below(prng, BASE_ARRAY_COUNT(steps))];
+    uint64_t pause_ns = 20 * WORLD_MS << base_prng_below(prng, 6);
+    bool is_crash = base_prng_chance(prng, 2, 3);
+    bool is_passed = base_prng_chance(prng, 1, 2); /* a frequent state does not use up all of them at once */
+    if (is_passed || node != run->cast.broker) { return; }
+    holds->left -= 1;
+    world_hold(run->world, node, shard == 0 ? other : shard, far, pause_ns);
+    if (!is_crash) { return; }
+    holds->crash = state;
+    world_at(run->world, world_now(run->world) + pause_ns * 7 / 8, crash_held, run);
+}
+
 void run__reached(struct run *run, enum run_state state)
 {
+    hold(run, state);
     for (uint32_t i = 0; i < run->trap_count; i++) {
         struct run_trap *trap = &run->traps[i];
         if (run->is_calm || trap->is_sprung || trap->state != state) { continue; }
@@ -120,6 +192,7 @@ void run__reached(struct run *run, enum run_state state)
         uint64_t count = 1 + below(run, trap->within); /* one draw after another: arguments have no order */
         enum world_crash crash = draw_crash(run);
         world_crash_before(run->world, run->cast.broker, WORLD_BEFORE_ANY, count, trap->is_power ? WORLD_POWER : crash);
+        if (trap->is_apart) { world_crash_keeps(run->world, run->cast.broker, WORLD_KEEP_BYTES); }
     }
 }
 
@@ -175,5 +248,7 @@ void run__schedule(struct run *run)
         }
     }
     set_traps(run);
+    set_cut_traps(run);
+    set_holds(run);
     schedule_full_disks(run);
 }

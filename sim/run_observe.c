@@ -141,6 +141,9 @@ static void note_disk_effect(struct run *run, uint32_t shard, const struct port_
         if (is_gone && is_log) { run__reached(run, RUN_STATE_DELETE); }
         bool is_cut = effect->kind == PORT_TRUNCATE && effect->token >> 56 == PLOG_ROOM;
         if (is_cut && effect->position_bytes > 0) { run__reached(run, RUN_STATE_CUT); }
+        /* Most cut nothing: a log's first write after a start asks for it whatever is there. */
+        bool has_more = is_cut && world_size_of(run->world, run->cast.broker, effect->file) > effect->position_bytes;
+        if (has_more) { run__reached(run, RUN_STATE_SHORTENED); }
         return;
     }
     if (effect->kind == PORT_TRUNCATE) { branches[RUN_TAIL_CUT] += 1; }
@@ -156,10 +159,13 @@ static const struct actor_topic *topic_of(const struct run *run, struct base_sli
     return NULL;
 }
 
-static void look_at_logs(struct run *run, const struct broker *broker)
+/* How many there are. */
+static uint32_t look_at_logs(struct run *run, const struct broker *broker)
 {
     struct broker_log_view view;
+    uint32_t count = 0;
     for (uint32_t cursor = 0; broker_each_log(broker, &cursor, &view);) {
+        count += 1;
         const struct actor_topic *topic = topic_of(run, view.topic);
         const struct node_settings *settings = &run->node.settings;
         uint32_t flush_messages = topic == NULL ? 0 : topic->flush_messages;
@@ -178,6 +184,7 @@ static void look_at_logs(struct run *run, const struct broker *broker)
         if (run->is_rotten && view.is_damaged) { run->result->branches[RUN_DAMAGE_TOLD] = 1; }
         check_stream_log(run->stream, &log, true);
     }
+    return count;
 }
 
 /* The first shard takes clients now: every shard has recovered, and nobody has appended to any. That the node is ready is said when
@@ -188,7 +195,7 @@ static void now_open(struct run *run)
     run->is_open = true;
     for (uint32_t i = 0; i < (uint32_t)run->shape.shards; i++) {
         const struct broker *broker = world_machine_at(run->world, run->cast.broker, i);
-        if (broker != NULL) { look_at_logs(run, broker); }
+        if (broker != NULL) { run->logs[i] = look_at_logs(run, broker); }
     }
     check_stream_recovered(run->stream);
 }
@@ -239,6 +246,7 @@ static void note_anew(struct run *run, bool is_anew)
         run->result->branches[RUN_METADATA_ANEW] += 1;
         run__reached(run, RUN_STATE_ANEW);
     }
+    if (!is_anew && run->is_anew) { run__reached(run, RUN_STATE_ANEW_END); }
     run->is_anew = is_anew;
 }
 
@@ -260,7 +268,11 @@ static void on_step(void *context, uint32_t node, uint32_t shard, const struct p
     if (view.state == BROKER_STOPPED && run->states[shard] != BROKER_STOPPED) { run->result->refused += view.refused; }
     if (view.is_disk_failed && shard == 0) { run->result->branches[RUN_DISK_FAILED] = 1; }
     if (view.is_disk_failed) { run->is_disk_failed = true; }
-    if (run->is_open && view.state < BROKER_CLOSING) { look_at_logs(run, broker); }
+    if (run->is_open && view.state < BROKER_CLOSING) {
+        uint32_t before = run->logs[shard];
+        run->logs[shard] = look_at_logs(run, broker);
+        if (run->logs[shard] < before) { run__reached(run, RUN_STATE_DELETED); }
+    }
     run__groups_look(run, shard, broker);
     if (run->is_recovered) { return; }
     for (uint32_t i = 0; i < (uint32_t)run->shape.shards; i++) {

@@ -58,6 +58,10 @@ static const struct {
     {"grows", offsetof(struct run_shape, grows), 0, 1000},
     {"settings", offsetof(struct run_shape, settings), 0, 1},
     {"limits", offsetof(struct run_shape, has_limits), 0, 1},
+    {"holds", offsetof(struct run_shape, holds), 0, 1000},
+    {"cut_crashes", offsetof(struct run_shape, cut_crashes), 0, RUN_TRAPS_MAX},
+    {"hold_state", offsetof(struct run_shape, hold_state), -1, RUN_STATE_COUNT - 1},
+    {"even", offsetof(struct run_shape, even), 0, 500000},
 };
 
 static int64_t *shape_at(struct run_shape *shape, const char *name)
@@ -208,7 +212,7 @@ void run__shape_draw(struct run *run, struct world_knobs *knobs)
     shape->full_disks = draw_full_disks(config->seed);
     draw_sessions(shape, config->seed);
     draw_own_logs(shape, config->seed);
-    shape->retention = shape->page_cache = -1; /* as drawn */
+    shape->retention = shape->page_cache = shape->hold_state = -1; /* as drawn */
     shape->churn = draw_churn(config->seed);
     shape->trims = draw_trims(config->seed);
     shape->hasties = draw_hasties(config->seed);
@@ -348,10 +352,14 @@ static struct actor_spec *add_actor(struct run *run, enum actor_role role, char 
 {
     CHECK(run->actor_count < RUN_ACTORS_MAX);
     struct actor_spec *spec = &run->specs[run->actor_count++];
+    int64_t even_max = run->shape.value_bytes_max + ACTOR_VALUE_BYTES_MIN;
+    int64_t even_bytes = base_max_i64(base_min_i64(run->shape.even, even_max), ACTOR_VALUE_BYTES_MIN);
+    uint32_t even = run->shape.even > 0 ? (uint32_t)even_bytes : 0;
     *spec = (struct actor_spec){.cast = &run->cast,
                                 .role = role,
                                 .number = run->actor_count,
                                 .value_bytes_max = (uint32_t)run->shape.value_bytes_max,
+                                .value_bytes_even = even,
                                 .pause_max_ns = (uint64_t)run->shape.pause_max_ms * WORLD_MS,
                                 .acks = CLIENT_ACKS_ALL,
                                 .idempotence = CLIENT_NOT_IDEMPOTENT,
@@ -372,6 +380,7 @@ static void make_producer(struct run *run, uint32_t at, uint32_t count)
         if (spec->acks != CLIENT_ACKS_ALL) { spec->wanted /= 3; }
     }
     spec->compression = draw(run, 0, 1) == 0 ? CODEC_NONE : (enum codec_kind)draw(run, 0, CODEC_KIND_COUNT - 1);
+    if (spec->value_bytes_even > 0) { spec->compression = CODEC_NONE; }
     spec->linger_ms = draw(run, 0, 1) == 0 ? 0 : (uint64_t)draw(run, 1, 30);
 }
 

@@ -108,6 +108,7 @@ struct actor_spec {
     uint32_t grows;  /* ... and how often partitions are added */
     uint64_t pause_max_ns;
     uint32_t value_bytes_max;
+    uint32_t value_bytes_even; /* of every value of a producer, each in a batch of its own; 0: they differ */
     enum client_acks acks;
     enum client_idempotence idempotence;
     enum codec_kind compression;

@@ -11,6 +11,7 @@
 static size_t draw_size(struct actor *actor)
 {
     uint32_t max = actor->spec->value_bytes_max;
+    if (actor->spec->value_bytes_even > 0) { return actor->spec->value_bytes_even; }
     uint32_t kind = actor__below(actor, 20);
     uint32_t bound = kind < 15 ? 200 : (kind < 19 ? 3000 : max);
     if (bound > max) { bound = max; }
@@ -105,6 +106,7 @@ void actor__produce(struct actor *actor)
     for (uint32_t i = 0; i < burst && topic != UINT32_MAX && actor->outstanding < WINDOW; i++) {
         int32_t partition = (int32_t)actor__below(actor, (uint32_t)cast->topics[topic].partition_count);
         if (!produce_one(actor, topic, partition, false)) { break; }
+        if (actor->spec->value_bytes_even > 0) { client_flush(actor->client); } /* each is a batch of its own */
         actor->done += 1;
         if (actor->done >= actor->spec->wanted) { break; }
         if (actor__below(actor, 4) == 0) { topic = actor__draw_topic(actor, false); }

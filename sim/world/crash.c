@@ -56,6 +56,7 @@ bool world__crashes_before(struct world *world, struct node *node, uint32_t kind
     bool is_asked = is_wanted(world, node);
     if (is_due || is_asked || (!is_message && world->effects == world->knobs.crash_at_effect)) {
         world__count(world, WORLD_CRASH_PLANNED);
+        node->cut_keep = is_due ? node->crash_plan.keep : WORLD_KEEP_ANY;
         go_down(world, node, kind, is_due ? node->crash_plan.crash : WORLD_POWER);
         return true;
     }
@@ -76,6 +77,13 @@ void world_crash_before(struct world *world, uint32_t node, uint32_t kind, uint6
     CHECK(node < world->node_count);
     CHECK(kind == WORLD_BEFORE_ANY || kind < WORLD_BEFORE_COUNT);
     world->nodes[node]->crash_plan = (struct crash_plan){.kind = kind, .left = count, .crash = crash};
+}
+
+void world_crash_keeps(struct world *world, uint32_t node, enum world_keep keep)
+{
+    CHECK(node < world->node_count);
+    CHECK(keep < WORLD_KEEP_ONE);
+    world->nodes[node]->crash_plan.keep = keep;
 }
 
 bool world_is_crash_planned(const struct world *world, uint32_t node)

@@ -46,7 +46,7 @@ void world__disk_destroy(struct disk *disk)
 
 /* ---- one file ---- */
 
-enum fate { FATE_LOST, FATE_KEPT, FATE_TORN, FATE_SIZE_ONLY, FATE_HALF };
+enum fate { FATE_LOST, FATE_KEPT, FATE_TORN, FATE_SIZE_ONLY, FATE_HALF, FATE_IN_PLACE };
 
 struct policy {
     enum world_keep keep;
@@ -61,6 +61,8 @@ static enum fate fate_of(struct world *world, const struct policy *policy, uint6
     case WORLD_KEEP_ALL: return FATE_KEPT;
     case WORLD_KEEP_PREFIX:
         return index < policy->prefix ? FATE_KEPT : (index == policy->prefix ? FATE_TORN : FATE_LOST);
+    case WORLD_KEEP_BYTES: return FATE_IN_PLACE;
+    case WORLD_KEEP_NAMES: return FATE_SIZE_ONLY;
     case WORLD_KEEP_ONE: return index == policy->prefix ? FATE_KEPT : FATE_LOST;
     case WORLD_LOSE_ONE: return index == policy->prefix ? FATE_LOST : FATE_KEPT;
     case WORLD_TEAR_ONE: return index < policy->prefix ? FATE_KEPT : (index == policy->prefix ? FATE_HALF : FATE_LOST);
@@ -95,6 +97,18 @@ static void tear(struct world *world, struct inode *inode, const struct pend *pe
     }
 }
 
+/* What of it lies within the file's durable size; the rest has no place. */
+static enum fate write_in_place(struct world *world, struct inode *inode, const struct pend *pend)
+{
+    uint64_t size_bytes = inode->durable.size_bytes;
+    uint64_t room_bytes = size_bytes - base_min_u64(size_bytes, pend->durable_position_bytes);
+    uint64_t kept_bytes = base_min_u64(pend->size_bytes, room_bytes);
+    world__content_write(&inode->durable, pend->durable_position_bytes, pend->bytes, kept_bytes);
+    bool is_whole = kept_bytes == pend->size_bytes;
+    world__count(world, is_whole ? WORLD_KEPT_WRITE : (kept_bytes > 0 ? WORLD_TORN_WRITE : WORLD_LOST_WRITE));
+    return is_whole ? FATE_KEPT : (kept_bytes > 0 ? FATE_TORN : FATE_LOST);
+}
+
 static enum fate settle_write(struct world *world, struct inode *inode, const struct pend *pend, enum fate fate)
 {
     uint64_t end_bytes = pend->durable_position_bytes + pend->size_bytes;
@@ -117,13 +131,14 @@ static enum fate settle_write(struct world *world, struct inode *inode, const st
         world__content_resize(&inode->durable, end_bytes);
         world__count(world, WORLD_SIZE_ONLY_WRITE);
         break;
+    case FATE_IN_PLACE: return write_in_place(world, inode, pend);
     }
     return fate;
 }
 
 static enum fate settle_truncate(struct world *world, struct inode *inode, const struct pend *pend, enum fate fate)
 {
-    if (fate == FATE_LOST || fate == FATE_HALF) {
+    if (fate == FATE_LOST || fate == FATE_HALF || fate == FATE_IN_PLACE) {
         world__count(world, WORLD_LOST_TRUNCATE);
         return FATE_LOST;
     }
@@ -155,6 +170,7 @@ static struct policy policy_of(struct world *world, const struct inode *inode, e
 static void cut_file(struct world *world, struct inode *inode, struct policy policy)
 {
     bool has_gap = false;
+    bool has_lost_cut = false;
     uint64_t index = 0;
     for (const struct pend *pend = inode->pends; pend != NULL; pend = pend->next) {
         enum fate fate = pend->is_void ? FATE_LOST : fate_of(world, &policy, index);
@@ -162,6 +178,8 @@ static void cut_file(struct world *world, struct inode *inode, struct policy pol
                                         : settle_truncate(world, inode, pend, fate);
         if (has_gap && fate == FATE_KEPT) { world__count(world, WORLD_REORDERED_WRITE); }
         has_gap = has_gap || fate == FATE_LOST;
+        if (has_lost_cut && pend->kind == PEND_WRITE && fate == FATE_KEPT) { world__count(world, WORLD_OUTLIVED_CUT); }
+        has_lost_cut = has_lost_cut || (pend->kind == PEND_TRUNCATE && fate == FATE_LOST);
         index += 1;
     }
     world__pends_free(inode);
@@ -179,7 +197,8 @@ static void cut_names(struct world *world, struct inode *dir, struct policy poli
     uint64_t index = 0;
     for (const struct name_pend *pend = dir->name_pends; pend != NULL; pend = pend->next) {
         enum fate fate = pend->is_void ? FATE_LOST : fate_of(world, &policy, index);
-        if (fate == FATE_HALF) { fate = FATE_LOST; }
+        if (policy.keep == WORLD_KEEP_NAMES && !pend->is_void) { fate = FATE_KEPT; }
+        if (fate == FATE_HALF || fate == FATE_IN_PLACE) { fate = FATE_LOST; }
         if (fate == FATE_TORN || fate == FATE_SIZE_ONLY) { /* a name has no half */
             fate = world__draw(world, DICE_KEEP, 2) == 0 ? FATE_KEPT : FATE_LOST;
         }
@@ -226,15 +245,26 @@ uint32_t world_unsynced(const struct world *world, uint32_t node)
     return (uint32_t)count;
 }
 
+/* One that the seed's share of such cuts says, or one of those that know no difference between bytes and sizes. */
+static enum world_keep draw_keep(struct world *world)
+{
+    struct base_prng *dice = &world->apart_dice;
+    if (world->knobs.apart_ppm > 0 && base_prng_chance(dice, world->knobs.apart_ppm, 1000000)) {
+        return base_prng_chance(dice, 1, 2) ? WORLD_KEEP_BYTES : WORLD_KEEP_NAMES;
+    }
+    static const enum world_keep keeps[] = {WORLD_KEEP_NOTHING, WORLD_KEEP_ALL, WORLD_KEEP_EACH, WORLD_KEEP_EACH,
+                                            WORLD_KEEP_PREFIX};
+    return keeps[world__draw(world, DICE_KEEP, BASE_ARRAY_COUNT(keeps))];
+}
+
 /* `first` of the disk's first file; that of the next disk's comes back. */
 uint64_t world__power_cut(struct world *world, struct disk *disk, uint64_t first)
 {
-    enum world_keep keep = world->knobs.keep;
-    if (keep == WORLD_KEEP_ANY) {
-        static const enum world_keep keeps[] = {WORLD_KEEP_NOTHING, WORLD_KEEP_ALL, WORLD_KEEP_EACH, WORLD_KEEP_EACH,
-                                                WORLD_KEEP_PREFIX};
-        keep = keeps[world__draw(world, DICE_KEEP, BASE_ARRAY_COUNT(keeps))];
-    }
+    enum world_keep planned = disk->node->cut_keep;
+    enum world_keep keep = planned == WORLD_KEEP_ANY ? world->knobs.keep : planned;
+    if (keep == WORLD_KEEP_ANY) { keep = draw_keep(world); }
+    if (keep == WORLD_KEEP_BYTES) { world__count(world, WORLD_APART_BYTES); }
+    if (keep == WORLD_KEEP_NAMES) { world__count(world, WORLD_APART_NAMES); }
     hold_all(disk);
     for (struct base_link *at = base_list_first(&disk->inodes); at != NULL; at = base_list_next(&disk->inodes, at)) {
         struct inode *inode = BASE_ITEM(at, struct inode, in_disk);

@@ -65,6 +65,10 @@ static const struct {
     [WORLD_CRASH_PLANNED] = {"crash_planned", 0},
     [WORLD_CRASH_CALLED] = {"crash_called", 0},
     [WORLD_CRASH_MID_STEP] = {"crash_mid_step", 0},
+    [WORLD_SHARD_HELD] = {"shard_held", 0},
+    [WORLD_APART_BYTES] = {"apart_bytes", 0},
+    [WORLD_APART_NAMES] = {"apart_names", 0},
+    [WORLD_OUTLIVED_CUT] = {"outlived_cut", 0},
 };
 _Static_assert(BASE_ARRAY_COUNT(faults) == WORLD_FAULT_COUNT, "every fault has a name");
 
@@ -95,7 +99,8 @@ uint64_t world__between(struct world *world, enum dice_use use, uint64_t min, ui
 void world__count(struct world *world, enum world_fault fault)
 {
     world->hits[fault] += 1;
-    bool is_consequence = fault >= WORLD_KEPT_WRITE && fault != WORLD_CRASH_PLANNED && fault != WORLD_CRASH_CALLED;
+    bool is_consequence = fault >= WORLD_KEPT_WRITE && fault != WORLD_CRASH_PLANNED && fault != WORLD_CRASH_CALLED &&
+                          fault != WORLD_SHARD_HELD;
     if (is_consequence) { return; }
     world->last_fault = fault;
     world->last_fault_event = world->events;
@@ -193,21 +198,38 @@ static const struct {
     size_t at;
     enum field field;
 } fields[] = {
-    KNOB(net_delay_min_ns, FIELD_U64),     KNOB(net_delay_max_ns, FIELD_U64),
-    KNOB(disk_delay_min_ns, FIELD_U64),    KNOB(disk_delay_max_ns, FIELD_U64),
-    KNOB(sync_delay_min_ns, FIELD_U64),    KNOB(sync_delay_max_ns, FIELD_U64),
-    KNOB(message_delay_min_ns, FIELD_U64), KNOB(message_delay_max_ns, FIELD_U64),
-    KNOB(step_cost_min_ns, FIELD_U64),     KNOB(step_cost_max_ns, FIELD_U64),
-    KNOB(slow_max_ns, FIELD_U64),          KNOB(connect_timeout_ns, FIELD_U64),
-    KNOB(give_up_ns, FIELD_U64),           KNOB(segment_max_bytes, FIELD_U32),
-    KNOB(socket_buffer_bytes, FIELD_U32),  KNOB(backlog_max, FIELD_U32),
-    KNOB(handles_max, FIELD_U32),          KNOB(disk_capacity_bytes, FIELD_U64),
-    KNOB(file_max_bytes, FIELD_U64),       KNOB(keep, FIELD_KEEP),
-    KNOB(restart_delay_max_ns, FIELD_U64), KNOB(crash_at_effect, FIELD_U64),
-    KNOB(flip_effect, FIELD_U64),          KNOB(flip, FIELD_FLIP),
-    KNOB(crash_kinds, FIELD_U64),          KNOB(drift_max_ppm, FIELD_U64),
-    KNOB(wall_start_ms, FIELD_I64),        KNOB(evicts_at_boot, FIELD_BOOL),
-    KNOB(checks_lent, FIELD_BOOL),         KNOB(checks_stopped, FIELD_BOOL),
+    KNOB(net_delay_min_ns, FIELD_U64),
+    KNOB(net_delay_max_ns, FIELD_U64),
+    KNOB(disk_delay_min_ns, FIELD_U64),
+    KNOB(disk_delay_max_ns, FIELD_U64),
+    KNOB(sync_delay_min_ns, FIELD_U64),
+    KNOB(sync_delay_max_ns, FIELD_U64),
+    KNOB(message_delay_min_ns, FIELD_U64),
+    KNOB(message_delay_max_ns, FIELD_U64),
+    KNOB(step_cost_min_ns, FIELD_U64),
+    KNOB(step_cost_max_ns, FIELD_U64),
+    KNOB(slow_max_ns, FIELD_U64),
+    KNOB(connect_timeout_ns, FIELD_U64),
+    KNOB(give_up_ns, FIELD_U64),
+    KNOB(segment_max_bytes, FIELD_U32),
+    KNOB(socket_buffer_bytes, FIELD_U32),
+    KNOB(backlog_max, FIELD_U32),
+    KNOB(handles_max, FIELD_U32),
+    KNOB(disk_capacity_bytes, FIELD_U64),
+    KNOB(file_max_bytes, FIELD_U64),
+    KNOB(keep, FIELD_KEEP),
+    KNOB(restart_delay_max_ns, FIELD_U64),
+    KNOB(crash_at_effect, FIELD_U64),
+    KNOB(flip_effect, FIELD_U64),
+    KNOB(flip, FIELD_FLIP),
+    KNOB(crash_kinds, FIELD_U64),
+    KNOB(drift_max_ppm, FIELD_U64),
+    KNOB(wall_start_ms, FIELD_I64),
+    KNOB(evicts_at_boot, FIELD_BOOL),
+    KNOB(checks_lent, FIELD_BOOL),
+    KNOB(checks_stopped, FIELD_BOOL),
+    KNOB(apart_ppm, FIELD_U32),
+    KNOB(clock_heal_max_ns, FIELD_U64),
 };
 
 static bool field_set(struct world_knobs *knobs, size_t index, int64_t value)
@@ -222,7 +244,7 @@ static bool field_set(struct world_knobs *knobs, size_t index, int64_t value)
         memcpy(at, &(uint32_t){(uint32_t)value}, sizeof(uint32_t));
         return true;
     case FIELD_KEEP:
-        if (value > WORLD_KEEP_PREFIX) { return false; }
+        if (value > WORLD_KEEP_NAMES) { return false; }
         knobs->keep = (enum world_keep)value;
         return true;
     case FIELD_FLIP:

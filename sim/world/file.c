@@ -61,6 +61,13 @@ static struct handle *handle_of(struct node *node, struct port_file file)
     return is_open ? ref->handle : NULL;
 }
 
+uint64_t world_size_of(const struct world *world, uint32_t node, struct port_file file)
+{
+    CHECK(node < world->node_count);
+    const struct handle *handle = handle_of(world->nodes[node], file);
+    return handle == NULL ? 0 : handle->inode->cached.size_bytes;
+}
+
 bool world__leases_take(struct world *world, struct op *op)
 {
     uint32_t range_count = 0;

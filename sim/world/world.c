@@ -295,6 +295,18 @@ static void slow_down(struct world *world, struct shard *shard)
     }
 }
 
+static void hold_if_due(struct world *world, struct shard *shard)
+{
+    if (shard->hold_ns == 0) { return; }
+    if (shard->hold_steps > 0) {
+        shard->hold_steps -= 1;
+        return;
+    }
+    shard->free_at_ns = base_max_u64(shard->free_at_ns, world->now_ns + shard->hold_ns);
+    shard->hold_ns = 0;
+    world__count(world, WORLD_SHARD_HELD);
+}
+
 static void stop_if_all_stopped(struct world *world, struct node *node);
 
 static void shard_fire(struct world *world, struct timer *timer)
@@ -328,6 +340,7 @@ static void shard_fire(struct world *world, struct timer *timer)
     slow_down(world, shard);
     OBSERVE(world, on_step, node->index, shard->index, &world->out, shard->machine);
     carry_out(world, shard);
+    hold_if_due(world, shard);
     world->stepping_node = WORLD_NONE;
     world->stepping_shard = WORLD_NONE;
     if (world->has_crash_due) { crash_those_due(world); }
@@ -448,6 +461,7 @@ void world__crash_now(struct world *world, struct node *node, enum world_crash k
             first = world__power_cut(world, &node->disks[i], first);
         }
     }
+    node->cut_keep = WORLD_KEEP_ANY;
     if (world->knobs.restart_delay_max_ns > 0) {
         uint64_t delay_ns = 1 + world__draw(world, DICE_BOOT, world->knobs.restart_delay_max_ns);
         world__timer_set(world, &node->restart, world->now_ns + delay_ns, restart_fire);
@@ -509,6 +523,7 @@ struct world *world_create(uint64_t seed, const struct world_knobs *knobs)
     world->stepping_node = WORLD_NONE;
     world->stepping_shard = WORLD_NONE;
     for (size_t i = 0; i < BASE_ARRAY_COUNT(world->dice); i++) { base_prng_init(&world->dice[i], seed, i); }
+    base_prng_init(&world->apart_dice, seed, UINT64_C(0x6170617274646965)); /* "apartdie" */
     base_list_init(&world->links);
     base_list_init(&world->calls);
     base_list_init(&world->heals);
@@ -716,6 +731,14 @@ void world_pause(struct world *world, uint32_t node, uint64_t pause_ns)
     }
 }
 
+void world_hold(struct world *world, uint32_t node, uint32_t shard, uint32_t steps, uint64_t pause_ns)
+{
+    struct node *held = node_at(world, node);
+    CHECK(shard < held->spec.shard_count);
+    held->shards[shard].hold_steps = steps;
+    held->shards[shard].hold_ns = pause_ns;
+}
+
 void world_clock_step(struct world *world, uint32_t node, int64_t step_ms)
 {
     node_at(world, node)->wall_step_ms += step_ms;
@@ -767,6 +790,7 @@ static void calm_node(struct world *world, struct node *node)
     if (node->boot_count == 0) { return; } /* it was never up: world_restart's business */
     if (node->state == WORLD_DOWN) { boot(world, node); }
     for (uint32_t i = 0; i < node->spec.shard_count; i++) {
+        node->shards[i].hold_ns = 0;
         node->shards[i].free_at_ns =
             base_min_u64(node->shards[i].free_at_ns, world->now_ns + world->knobs.step_cost_max_ns);
         plan(world, &node->shards[i]);

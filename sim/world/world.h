@@ -117,6 +117,10 @@ enum world_fault {
     WORLD_CRASH_PLANNED,  /* by world_crash_before or crash_at_effect */
     WORLD_CRASH_CALLED,   /* by world_crash */
     WORLD_CRASH_MID_STEP, /* a crash came after some, not all, effects of a step */
+    WORLD_SHARD_HELD,     /* a shard stood still, by world_hold */
+    WORLD_APART_BYTES,    /* a power cut of a disk kept bytes, and lost sizes and names */
+    WORLD_APART_NAMES,    /* ... kept sizes and names, and lost bytes */
+    WORLD_OUTLIVED_CUT,   /* an unsynced write was kept, though a truncate of the file before it was lost */
     WORLD_FAULT_COUNT
 };
 
@@ -132,6 +136,8 @@ enum world_keep {
     WORLD_KEEP_ALL,
     WORLD_KEEP_EACH,   /* each write and name for itself: kept, lost, torn */
     WORLD_KEEP_PREFIX, /* in order up to a point, per file and directory; the one at the point torn */
+    WORLD_KEEP_BYTES,  /* bytes, as far as a file's durable size reaches; no size (truncates, growth) and no name */
+    WORLD_KEEP_NAMES,  /* sizes and names; of what was written zeros where the file grew, else what was there before */
     WORLD_KEEP_ONE,    /* of all the node's writes and names the one chosen by world_set_keep_at */
     WORLD_LOSE_ONE,    /* all but that one */
     WORLD_TEAR_ONE,    /* those before it, and the first half of it */
@@ -166,6 +172,7 @@ struct world_knobs {
     uint64_t disk_capacity_bytes; /* per disk; 0: no limit */
     uint64_t file_max_bytes;      /* past it: PORT_NO_SPACE */
     enum world_keep keep;
+    uint32_t apart_ppm; /* with WORLD_KEEP_ANY: the chance of a power cut that it is KEEP_BYTES or KEEP_NAMES */
     uint64_t
         restart_delay_max_ns; /* a node crashed by a fault or by crash_at_effect comes back by itself within this; 0: never */
     uint64_t
@@ -270,10 +277,15 @@ void world_crash(
 /* The `count`-th effect of `kind` (WORLD_BEFORE_*) of that node from now on is the first that is not carried out. One plan a
  * node, a later one takes its place, and one that comes true, or a calm, ends it. count 0: none. May be called by observers. */
 void world_crash_before(struct world *world, uint32_t node, uint32_t kind, uint64_t count, enum world_crash crash);
+/* What the power cut keeps that is planned there now, whatever the knob `keep` says. */
+void world_crash_keeps(struct world *world, uint32_t node, enum world_keep keep);
 bool world_is_crash_planned(const struct world *world, uint32_t node);
 void world_restart(struct world *world, uint32_t node); /* no-op when it is up */
 void world_stop(struct world *world, uint32_t node);    /* PORT_EVENT_STOP to every shard */
 void world_pause(struct world *world, uint32_t node, uint64_t pause_ns);
+/* That shard stands still for `pause_ns` after `steps` more steps; within one of its steps 0 is the end of that one. One plan a
+ * shard, a later one takes its place; a boot or a calm ends it. May be called by observers. */
+void world_hold(struct world *world, uint32_t node, uint32_t shard, uint32_t steps, uint64_t pause_ns);
 void world_clock_step(struct world *world, uint32_t node, int64_t step_ms); /* the wall clock */
 void world_wipe(struct world *world, uint32_t node, uint32_t disk);         /* an empty disk; the node is not up */
 /* Blocks or heals one direction. What is sent waits, as TCP does, until it heals or the sender gives up. */
@@ -329,6 +341,8 @@ bool world_hides_error(const struct world *world, uint32_t node);
 void world_print(const struct world *world, uint32_t node, FILE *to);
 uint32_t world_outstanding(const struct world *world, uint32_t node); /* effects without a completion */
 uint32_t world_open_ids(const struct world *world, uint32_t node);    /* connections, listeners and files */
+/* Of an open file, as its machine sees it. 0: there is no such id. */
+uint64_t world_size_of(const struct world *world, uint32_t node, struct port_file file);
 /* What a machine would read there now / would find after a power cut that keeps nothing. Valid until the next call into
  * the world. False: no such file. */
 MUST_USE

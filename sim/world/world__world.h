@@ -386,6 +386,8 @@ struct shard {
     struct ready start, stop;
     bool has_start, has_stop;
     uint64_t free_at_ns;
+    uint64_t hold_ns; /* 0: none. After hold_steps more steps it stands still for so long */
+    uint32_t hold_steps;
     uint64_t alarm_ns; /* by the node's clock */
     bool wants_turn, wants_continue;
     bool is_stopped;
@@ -400,6 +402,7 @@ struct crash_plan {
     uint64_t left; /* effects of that kind until it; 0: none */
     uint32_t kind;
     enum world_crash crash;
+    enum world_keep keep; /* WORLD_KEEP_ANY: what the knob says */
 };
 
 struct node {
@@ -422,6 +425,7 @@ struct node {
     bool crash_is_due;
     enum world_crash crash_kind;
     struct crash_plan crash_plan;
+    enum world_keep cut_keep; /* of the power cut that is due; WORLD_KEEP_ANY: what the knob says */
 };
 
 struct call {
@@ -445,6 +449,7 @@ struct world {
     struct world_knobs knobs;
     uint64_t now_ns;
     struct clock clock;
+    struct base_prng apart_dice; /* of no place among the others, whose numbers their streams have */
     struct base_prng dice[(size_t)DICE_USE_COUNT + (size_t)WORLD_FAULT_COUNT];
     uint64_t hits[WORLD_FAULT_COUNT];
     struct node *nodes[WORLD_NODES_MAX];

@@ -138,6 +138,126 @@ static void a_prefix_is_kept_in_order(void **state)
     for (uint32_t i = 1; i <= 4; i++) { assert_true(lengths[i] > 0); }
 }
 
+/* A file is cut and written to where the cut was, and nothing is synced: the truncate is lost, the write is not, and what was cut off
+ * is behind it again. */
+static void bytes_outlive_a_truncate_that_is_lost(void **state)
+{
+    (void)state;
+    struct world_knobs knobs = given_knobs(WORLD_KEEP_BYTES);
+    struct puppet *p = given_puppet(1, &knobs);
+    given_durable(p, "a", "aabbcc");
+    struct port_effect cut = of_file(PORT_TRUNCATE, 0, 1);
+    cut.position_bytes = 2;
+    struct port_file file = {.slot = 0, .generation = 1};
+    assert_int_equal(world_size_of(p->world, p->node, file), 6);
+    expect_rc(do_it(p, cut), PORT_OK);
+    assert_int_equal(world_size_of(p->world, p->node, file), 2);
+    file.generation = 2;
+    assert_int_equal(world_size_of(p->world, p->node, file), 0);
+    expect_rc(do_it(p, a_write(0, 1, 2, "BB", 2)), PORT_OK);
+    expect_rc(do_it(p, a_write(0, 1, 5, "CCC", 3)), PORT_OK); /* its last two have no place */
+    expect_rc(do_it(p, an_open(1, 1, "b", CREATE)), PORT_OK);
+    crash_and_restart(p, WORLD_POWER);
+    expect_holds(p, "a", "aaBBcC");
+    struct base_slice seen;
+    assert_false(world_file_view(p->world, p->node, 0, "b", &seen)); /* no name either */
+    assert_int_equal(world_hits(p->world, WORLD_LOST_TRUNCATE), 1);
+    assert_int_equal(world_hits(p->world, WORLD_OUTLIVED_CUT), 1); /* the second is torn */
+    assert_int_equal(world_hits(p->world, WORLD_TORN_WRITE), 1);
+    assert_int_equal(world_hits(p->world, WORLD_APART_BYTES), 1);
+    drop_puppet(p);
+}
+
+static void sizes_and_names_outlive_bytes_that_are_lost(void **state)
+{
+    (void)state;
+    struct world_knobs knobs = given_knobs(WORLD_KEEP_NAMES);
+    struct puppet *p = given_puppet(1, &knobs);
+    given_durable(p, "a", "aabbcc");
+    struct port_effect cut = of_file(PORT_TRUNCATE, 0, 1);
+    cut.position_bytes = 2;
+    expect_rc(do_it(p, cut), PORT_OK);
+    expect_rc(do_it(p, a_write(0, 1, 1, "BBB", 3)), PORT_OK);
+    expect_rc(do_it(p, an_open(1, 1, "b", CREATE)), PORT_OK);
+    crash_and_restart(p, WORLD_POWER);
+    assert_true(holds(p, "a", "aa\0", 4)); /* two bytes of zeros */
+    expect_holds(p, "b", "");
+    assert_int_equal(world_hits(p->world, WORLD_KEPT_TRUNCATE), 1);
+    assert_int_equal(world_hits(p->world, WORLD_APART_NAMES), 1);
+    drop_puppet(p);
+}
+
+/* What a sync covered stays where it is, with its size: also when the bytes of later writes are kept and their sizes are not. */
+static void what_was_synced_survives_cuts_that_take_bytes_and_sizes_apart(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 2 * SEEDS; seed++) {
+        struct world_knobs knobs = given_knobs(WORLD_KEEP_ANY);
+        knobs.apart_ppm = 1000000;
+        struct puppet *p = given_puppet(seed, &knobs);
+        given_durable(p, "a", "synced, and more");
+        struct port_effect cut = of_file(PORT_TRUNCATE, 0, 1);
+        cut.position_bytes = 6;
+        expect_rc(do_it(p, cut), PORT_OK);
+        expect_rc(do_it(p, of_file(PORT_SYNC, 0, 1)), PORT_OK);
+        expect_rc(do_it(p, a_write(0, 1, 6, " new", 4)), PORT_OK);
+        crash_and_restart(p, WORLD_POWER);
+        bool is_bytes = world_hits(p->world, WORLD_APART_BYTES) == 1;
+        assert_int_equal(world_hits(p->world, WORLD_APART_NAMES), is_bytes ? 0 : 1);
+        assert_true(holds(p, "a", is_bytes ? "synced" : "synced\0\0\0", is_bytes ? 6 : 10));
+        drop_puppet(p);
+    }
+}
+
+static void a_planned_power_cut_keeps_what_its_plan_says(void **state)
+{
+    (void)state;
+    for (int is_told = 0; is_told < 2; is_told++) {
+        struct world_knobs knobs = given_knobs(WORLD_KEEP_NOTHING);
+        struct puppet *p = given_puppet(1, &knobs);
+        given_durable(p, "a", "old");
+        expect_rc(do_it(p, a_write(0, 1, 0, "new", 3)), PORT_OK);
+        world_crash_before(p->world, p->node, PORT_SYNC, 1, WORLD_POWER);
+        if (is_told == 1) { world_crash_keeps(p->world, p->node, WORLD_KEEP_BYTES); }
+        (void)ask(p, of_file(PORT_SYNC, 0, 1)); /* never done */
+        while (world_node_state(p->world, p->node) == WORLD_UP) { assert_true(world_step(p->world)); }
+        world_restart(p->world, p->node);
+        expect_holds(p, "a", is_told == 1 ? "new" : "old");
+        expect_rc(do_it(p, an_open(0, 1, "a", CREATE)), PORT_OK);
+        expect_rc(do_it(p, a_write(0, 1, 0, "two", 3)), PORT_OK);
+        crash_and_restart(p, WORLD_POWER); /* this one is of no plan */
+        expect_holds(p, "a", is_told == 1 ? "new" : "old");
+        drop_puppet(p);
+    }
+}
+
+/* After the steps that were said, once; a calm lets it go on. */
+static void a_shard_stands_still_between_two_of_its_steps(void **state)
+{
+    (void)state;
+    for (int is_calm = 0; is_calm < 2; is_calm++) {
+        struct world_knobs knobs = given_knobs(WORLD_KEEP_NOTHING);
+        struct puppet *p = given_puppet(1, &knobs);
+        given_durable(p, "a", "");
+        world_hold(p->world, p->node, 0, 1, 50 * WORLD_MS);
+        uint64_t before_ns = world_now(p->world);
+        expect_rc(do_it(p, of_file(PORT_SYNC, 0, 1)), PORT_OK); /* two steps: it asks, it is told */
+        assert_true(world_now(p->world) - before_ns < 50 * WORLD_MS);
+        assert_int_equal(world_hits(p->world, WORLD_SHARD_HELD), 1);
+        before_ns = world_now(p->world);
+        if (is_calm == 1) { world_calm(p->world); }
+        uint64_t token = ask(p, of_file(PORT_SYNC, 0, 1));
+        uint64_t waited_ns = world_now(p->world) - before_ns;
+        assert_true(is_calm == 1 ? waited_ns < WORLD_MS : waited_ns >= 49 * WORLD_MS);
+        expect_rc(await(p, token), PORT_OK);
+        before_ns = world_now(p->world);
+        expect_rc(do_it(p, of_file(PORT_SYNC, 0, 1)), PORT_OK);
+        assert_true(world_now(p->world) - before_ns < 50 * WORLD_MS);
+        assert_int_equal(world_hits(p->world, WORLD_SHARD_HELD), 1);
+        drop_puppet(p);
+    }
+}
+
 /* Two writes to a file, and the name of another one that is empty: each is a choice of its own. */
 static void a_single_change_is_kept_or_lost_or_torn_as_chosen(void **state)
 {
@@ -644,6 +764,11 @@ int main(void)
         cmocka_unit_test(a_planned_crash_comes_before_the_nth_effect_of_its_kind),
         cmocka_unit_test(a_fault_of_a_kind_strikes_no_other_kind),
         cmocka_unit_test(an_observer_may_cut_the_power_before_any_effect),
+        cmocka_unit_test(bytes_outlive_a_truncate_that_is_lost),
+        cmocka_unit_test(sizes_and_names_outlive_bytes_that_are_lost),
+        cmocka_unit_test(what_was_synced_survives_cuts_that_take_bytes_and_sizes_apart),
+        cmocka_unit_test(a_planned_power_cut_keeps_what_its_plan_says),
+        cmocka_unit_test(a_shard_stands_still_between_two_of_its_steps),
         cmocka_unit_test(a_single_change_is_kept_or_lost_or_torn_as_chosen),
         cmocka_unit_test(what_was_there_before_the_run_is_durable),
         cmocka_unit_test(a_misdirected_write_lands_elsewhere),
