@@ -320,10 +320,12 @@ static void small_done(struct plog *plog, struct plog__log *log, const struct po
 static void end_undo(struct plog *plog, struct plog__log *log, enum port_rc rc)
 {
     struct plog__segment *segment = plog__segment_at(plog, log->undo_segment);
+    /* A power cut may bring back what was cut: as long as nobody synced it, the next round or the seal cuts once more. */
+    bool is_perhaps_back = segment->needs_cut && !segment->is_sealed && !log->is_undo_synced;
     log->needs_undo = false;
     log->is_undo_cut = false;
     log->is_undo_synced = false;
-    segment->needs_cut = rc != PORT_OK;
+    segment->needs_cut = rc != PORT_OK || is_perhaps_back;
     segment->has_reserve = false;
     plog__segment_unpin(plog, segment);
 }

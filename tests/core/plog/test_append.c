@@ -734,6 +734,41 @@ static void a_short_write_is_continued(void **state)
     world_free(world);
 }
 
+static void a_cut_after_a_failed_write_is_synced_before_the_segment_is_sealed(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    world->log_config.segment_bytes = 400;
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    uint64_t first = world_append(world, ref, (struct batch_ask){.value_bytes = 100});
+    world_run(world);
+    expect_synced(world, first, 0);
+    world_checkpoint(world); /* syncs it */
+    world_run(world);
+    world_fault(world,
+                (struct fault){.kind = PORT_WRITE, .suffix = ".log", .times = 1, .rc = PORT_NO_SPACE, .count = 50});
+    uint64_t second = world_append(world, ref, (struct batch_ask){.value_bytes = 100});
+    world_run(world);
+    expect_failed(world, second, PLOG_NO_SPACE);
+    struct node *node = &world->nodes[world_node(world, "topic-0/00000000000000000000.log")];
+    size_t size = node->size;
+    assert_int_equal(size, world_view(world, ref).size_bytes);
+    free(node->synced);
+    node->synced = calloc(1, size + 50); /* the kernel had written what came of it before it was cut */
+    memcpy(node->synced, node->bytes, size);
+    node->synced_size = size + 50;
+    uint64_t third = world_append(world, ref, (struct batch_ask){.value_bytes = 350});
+    world_run(world);
+    expect_synced(world, third, 1);
+    assert_int_equal(world_view(world, ref).segment_count, 2);
+    world_checkpoint(world);
+    world_run(world);
+    world_restart(world, CRASH_POWER);
+    node = &world->nodes[world_node(world, "topic-0/00000000000000000000.log")];
+    assert_int_equal(node->size, size);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -770,6 +805,7 @@ int main(void)
         cmocka_unit_test(an_old_leaders_append_is_refused),
         cmocka_unit_test(any_order_of_completions_gives_the_same_log),
         cmocka_unit_test(a_short_write_is_continued),
+        cmocka_unit_test(a_cut_after_a_failed_write_is_synced_before_the_segment_is_sealed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
