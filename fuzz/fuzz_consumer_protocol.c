@@ -285,7 +285,7 @@ static void open_machine(void)
     it.config.offsets_retention_ms = RETENTION_MS;
     it.config.session_max_ms = SESSION_MS;
     const size_t reserve[BASE_CLASS_COUNT] = {0, 0, 0};
-    memset(pages_memory, 0, 65536); /* what describes the rest */
+    memset(pages_memory, 0, base_pages_tables_bytes(PAGES_BYTES));
     struct base_region region = {.at = pages_memory, .size_bytes = PAGES_BYTES};
     CHECK(base_pages_create(region, reserve, &it.pages) == BASE_OK);
     struct metadata_config image = {.node_id = 1,

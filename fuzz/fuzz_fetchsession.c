@@ -130,7 +130,7 @@ static void begin_world(uint8_t steer)
     struct base_arena arena;
     base_arena_init_zeroed(&arena, arena_memory, sizeof arena_memory);
     memset(arena_memory, 0, sizeof arena_memory);
-    memset(pages_memory, 0, 65536); /* what describes the rest */
+    memset(pages_memory, 0, base_pages_tables_bytes(sizeof pages_memory));
     const size_t reserve_bytes[BASE_CLASS_COUNT] = {0, 0, 0};
     struct base_region region = {.at = pages_memory, .size_bytes = sizeof pages_memory};
     CHECK(base_pages_create(region, reserve_bytes, &it.pages) == BASE_OK);

@@ -395,7 +395,7 @@ static bool start_once(struct world *world, const struct journal_config *config,
     struct base_pages *pages = NULL;
     const size_t reserve[BASE_CLASS_COUNT] = {0, 0, 0};
     uint8_t *pages_memory = (uint8_t *)memory;
-    memset(pages_memory, 0, 65536);
+    memset(pages_memory, 0, base_pages_tables_bytes(PAGES_BYTES));
     base_arena_init(&arena, pages_memory + PAGES_BYTES, arena_bytes);
     CHECK(base_pages_create((struct base_region){.at = pages_memory, .size_bytes = PAGES_BYTES}, reserve, &pages) ==
           BASE_OK);

@@ -270,7 +270,7 @@ static void start_controller(void)
     static void *pages_memory;
     if (pages_memory == NULL) { pages_memory = aligned_alloc(4096, PAGES_BYTES); }
     CHECK(pages_memory != NULL);
-    memset(pages_memory, 0, 65536);
+    memset(pages_memory, 0, base_pages_tables_bytes(PAGES_BYTES));
     struct controller_config config = {.node_id = 1,
                                        .partitions_default = 2,
                                        .replication_default = 1,

@@ -48,7 +48,7 @@ void node_init(struct node *node, uint32_t step_max, uint64_t journal_bytes);
 /* What a wrong wall clock may rightly do: nothing expires, no timestamp is refused. For runs whose clocks are never set right. */
 void node_forget_time(struct node *node);
 
-/* What a topic keeps that says nothing of it. */
+/* log.retention.ms, for topics that say nothing of it. */
 void node_retain(struct node *node, int64_t retention_ms);
 
 /* For world_add_node, with a struct node as the context. */

@@ -180,7 +180,7 @@ static void note(struct run *run, const char *what)
     history_once(&run->history, &op);
 }
 
-/* Each log is looked at every so often. */
+/* Logs are looked at for what is too old or too much, every RETENTION_CHECK_MS. */
 static bool has_sweeps(const struct run *run) { return run__has_retention(run) || run->shape.limits.retention_ms > 0; }
 
 #define KEPT_MS (INT64_C(7) * 24 * 3600 * 1000) /* by a node, of topics that say nothing */

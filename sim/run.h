@@ -133,7 +133,7 @@ enum run_state {                       /* what a crash may be tied to */
 };
 const char *run_state_name(enum run_state state);
 
-#define RUN_LIMITS 23 /* small ones that a seed may draw */
+#define RUN_LIMITS 23 /* the broker's limits that may be small; run_limits.c has them */
 const char *run_limit_name(uint32_t limit);
 
 struct run_result {

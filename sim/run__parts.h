@@ -159,9 +159,12 @@ void run__note_logs(struct run *run);
 void run__judge_left(struct run *run);
 bool run__has_retention(const struct run *run); /* some topics lose their oldest records */
 void run__add_actors(struct run *run);
+/* Before the sets are applied. */
 void run__limits_draw(struct run *run);
 int64_t *run__limits_at(struct run_limits *of, const char *name); /* NULL: no such knob */
+/* Whether it may have that value. */
 bool run__limits_may(const char *name, int64_t value);
+/* Before the node is added; what is not small is kept for run__limits_raise. */
 void run__limits_configure(struct run *run, const struct world_knobs *knobs);
 /* True: some were too small for all that is wanted, and the node's next start has others. */
 bool run__limits_raise(struct run *run);

@@ -85,7 +85,8 @@ static const char *const state_names[RUN_STATE_COUNT] = {
 };
 const char *run_state_name(enum run_state state) { return state_names[state]; }
 
-#define TRAP_STATES ((uint64_t)RUN_STATE_CUT + 1) /* those after it are for holds */
+/* Those after it come only where they are asked for: set_cut_traps, set_holds. */
+#define TRAP_STATES ((uint64_t)RUN_STATE_CUT + 1)
 
 static void set_traps(struct run *run)
 {
@@ -153,8 +154,8 @@ static void crash_held(void *context, struct world *world)
     world_crash_before(world, run->cast.broker, WORLD_BEFORE_ANY, 1, is_power ? WORLD_POWER : WORLD_PROCESS);
 }
 
-/* The shard that got there, or of those that the first one does something for, any: soon, between two pieces of its work. Two times of
- * three the node goes down before it goes on. */
+/* Lets a shard stand still within its next steps: the one that has got there or, where that is shard 0, which works for all, one
+ * that is drawn. Two times of three the node goes down before it goes on. */
 static void hold(struct run *run, enum run_state state)
 {
     struct run_holds *holds = &run->holds;
@@ -165,13 +166,13 @@ static void hold(struct run *run, enum run_state state)
     uint32_t shard = 0;
     uint32_t node = world_stepping(run->world, &shard);
     uint32_t other = (uint32_t)base_prng_below(prng, (uint64_t)run->shape.shards);
-    uint32_t far = steps[base_prng_below(prng, BASE_ARRAY_COUNT(steps))];
+    uint32_t steps_left = steps[base_prng_below(prng, BASE_ARRAY_COUNT(steps))];
     uint64_t pause_ns = 20 * WORLD_MS << base_prng_below(prng, 6);
     bool is_crash = base_prng_chance(prng, 2, 3);
     bool is_passed = base_prng_chance(prng, 1, 2); /* a frequent state does not use up all of them at once */
     if (is_passed || node != run->cast.broker) { return; }
     holds->left -= 1;
-    world_hold(run->world, node, shard == 0 ? other : shard, far, pause_ns);
+    world_hold(run->world, node, shard == 0 ? other : shard, steps_left, pause_ns);
     if (!is_crash) { return; }
     holds->crash = state;
     world_at(run->world, world_now(run->world) + pause_ns * 7 / 8, crash_held, run);

@@ -12,7 +12,6 @@
 
 #define ONE_OF      4   /* limits: so many of them, of those that a seed may draw */
 #define FILES_MIN   8   /* that a log can work with */
-#define PARTS_MIN   16  /* of each shard, as struct broker_few says */
 #define PARTS_AMPLE 512 /* where nobody says how many */
 
 enum limit_end { STAYS = 0, RAISED /* when the faults stop */ };
@@ -50,6 +49,8 @@ static const struct limit {
     {"limit_retention_ms", offsetof(struct run_limits, retention_ms), 1, INT64_MAX, 300, 3000, STAYS},
 };
 
+_Static_assert(sizeof(struct run_limits) == RUN_LIMITS * sizeof(int64_t), "each limit has its row");
+
 static int64_t *field(struct run_limits *of, const struct limit *limit)
 {
     return (int64_t *)(void *)((uint8_t *)of + limit->at);
@@ -57,21 +58,24 @@ static int64_t *field(struct run_limits *of, const struct limit *limit)
 
 const char *run_limit_name(uint32_t limit) { return limits[limit].name; }
 
-int64_t *run__limits_at(struct run_limits *of, const char *name)
+static const struct limit *limit_named(const char *name)
 {
     for (uint32_t i = 0; i < RUN_LIMITS; i++) {
-        if (strcmp(limits[i].name, name) == 0) { return field(of, &limits[i]); }
+        if (strcmp(limits[i].name, name) == 0) { return &limits[i]; }
     }
     return NULL;
 }
 
+int64_t *run__limits_at(struct run_limits *of, const char *name)
+{
+    const struct limit *limit = limit_named(name);
+    return limit == NULL ? NULL : field(of, limit);
+}
+
 bool run__limits_may(const char *name, int64_t value)
 {
-    for (uint32_t i = 0; i < RUN_LIMITS; i++) {
-        if (strcmp(limits[i].name, name) != 0) { continue; }
-        return value == 0 || (value >= limits[i].min && value <= limits[i].max);
-    }
-    return false;
+    const struct limit *limit = limit_named(name);
+    return limit != NULL && (value == 0 || (value >= limit->min && value <= limit->max));
 }
 
 static bool wants_some(const struct run_config *config)
@@ -83,7 +87,7 @@ static bool wants_some(const struct run_config *config)
     return is_on;
 }
 
-/* From a stream of its own, so that seeds without small limits are what they were before there were any. */
+/* From a stream of its own: a seed without small limits draws nothing else by them. */
 void run__limits_draw(struct run *run)
 {
     struct run_limits *of = &run->shape.limits;
@@ -121,7 +125,7 @@ static void apply(struct run *run)
     /* Who waits for an assignment or for records keeps a connection and a request. */
     int64_t members = run->shape.groups > 0 ? 2 * run->shape.crowds * (run->shape.crowd_members + 2) : 0;
     set_u32(&config->few.requests, of->requests > 0 ? of->requests + members : 0);
-    set_u32(&config->few.parts, of->parts > 0 ? of->parts + PARTS_MIN * run->shape.shards : 0);
+    set_u32(&config->few.parts, of->parts > 0 ? of->parts + BROKER_PARTS_OF_FRONT_MIN * run->shape.shards : 0);
     /* All that may be asked at once, and so many lent. */
     int64_t parts = of->parts > 0 ? config->few.parts : PARTS_AMPLE;
     set_u32(&config->few.reads, of->reads > 0 ? of->reads + parts : 0);

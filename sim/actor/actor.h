@@ -75,9 +75,9 @@ struct actor_cast {
     uint32_t changing;          /* topics that are being made, or grow */
     bool is_default_page_cache; /* what the broker gives a topic that says nothing of durability */
     bool is_default_open;       /* ... may be another by now: every topic says it */
-    bool
-        is_default_short; /* records go soon of a topic that says nothing of how long it keeps them: every topic says it */
-    uint32_t sessions;    /* drawn by readers */
+    /* Records go soon of a topic that says nothing of how long it keeps them: every topic says it. */
+    bool is_default_short;
+    uint32_t sessions;     /* drawn by readers */
     uint64_t acknowledged; /* records, acks=all */
     uint32_t broker;       /* its node */
     uint16_t port;

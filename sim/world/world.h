@@ -270,14 +270,13 @@ void world_post(struct world *world, uint32_t node, uint32_t shard, const struct
 
 /* ---- disasters on demand --------------------------------------------------------------------------------------------- */
 
-void world_crash(
-    struct world *world, uint32_t node,
-    enum world_crash
-        kind); /* no-op when it is not up. Between steps, or in an observer (then it takes effect after the step's effects). */
+/* No-op when it is not up. Between steps, or in an observer (then it takes effect after the step's effects). */
+void world_crash(struct world *world, uint32_t node, enum world_crash kind);
 /* The `count`-th effect of `kind` (WORLD_BEFORE_*) of that node from now on is the first that is not carried out. One plan a
  * node, a later one takes its place, and one that comes true, or a calm, ends it. count 0: none. May be called by observers. */
 void world_crash_before(struct world *world, uint32_t node, uint32_t kind, uint64_t count, enum world_crash crash);
-/* What the power cut keeps that is planned there now, whatever the knob `keep` says. */
+/* What the power cut keeps that is planned there now, whatever the knob `keep` says. Needs: a plan (world_crash_before); keep is
+ * none of the ..._ONE. */
 void world_crash_keeps(struct world *world, uint32_t node, enum world_keep keep);
 bool world_is_crash_planned(const struct world *world, uint32_t node);
 void world_restart(struct world *world, uint32_t node); /* no-op when it is up */

@@ -449,7 +449,7 @@ struct world {
     struct world_knobs knobs;
     uint64_t now_ns;
     struct clock clock;
-    struct base_prng apart_dice; /* of no place among the others, whose numbers their streams have */
+    struct base_prng apart_dice; /* of apart_ppm; not one of dice[], whose streams go by their place */
     struct base_prng dice[(size_t)DICE_USE_COUNT + (size_t)WORLD_FAULT_COUNT];
     uint64_t hits[WORLD_FAULT_COUNT];
     struct node *nodes[WORLD_NODES_MAX];

@@ -15,6 +15,7 @@
 
 #define MUST_USE __attribute__((warn_unused_result))
 #define NORETURN __attribute__((noreturn))
+#define INLINE   static inline __attribute__((always_inline)) /* for what runs for each field or word */
 
 /* The one function the core calls that it does not own: whoever links the core provides it. It never returns. */
 NORETURN void base_panic_host(const char *file, int line, const char *what);

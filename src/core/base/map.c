@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-#define INLINE static inline __attribute__((always_inline))
-
 /* SipHash-1-3 (Aumasson and Bernstein), with a key spun from `seed`: hard to collide on purpose when the seed is secret. */
 struct sip {
     uint64_t v0, v1, v2, v3;

@@ -27,9 +27,9 @@
 
 struct base_pages {
     uint8_t *pages; /* the first page */
-    uint32_t *
-        blocks; /* by first page: pages in the block, and its class + 1 above CLASS_SHIFT; no class: none is out here, and
-                       * of a kept one the next of its length, as in kept[] */
+    /* By first page: pages in the block, and its class + 1 above CLASS_SHIFT. No class: none is out here; of a kept one, the
+     * next of its length, as in kept[]. */
+    uint32_t *blocks;
     uint8_t *tree;
     size_t level_at[ORDER_MAX + 2]; /* where the nodes of an order begin in `tree` */
     uint32_t level_count[ORDER_MAX + 1];
@@ -103,6 +103,13 @@ static void lay_out_tree(struct base_pages *pages)
     }
 }
 
+/* A level of the tree has half the nodes of the one below, rounded up: 2 for each page, and one for each level, are enough. */
+size_t base_pages_tables_bytes(size_t region_bytes)
+{
+    size_t bytes = region_bytes / BASE_PAGE_BYTES * TABLE_BYTES_PER_PAGE;
+    return base_min_size(region_bytes, round_up(sizeof(struct base_pages), 16) + ORDER_MAX + 1 + bytes);
+}
+
 enum base_rc base_pages_create(struct base_region region, const size_t reserve_bytes[BASE_CLASS_COUNT],
                                struct base_pages **pages_out)
 {
@@ -133,6 +140,7 @@ enum base_rc base_pages_create(struct base_region region, const size_t reserve_b
     lay_out_tree(pages);
     size_t tables_bytes = (size_t)(pages->tree - (uint8_t *)region.at) + pages->level_at[pages->root_order] + 1;
     pages->pages = (uint8_t *)region.at + round_up(tables_bytes, BASE_PAGE_BYTES);
+    CHECK(tables_bytes <= base_pages_tables_bytes(region.size_bytes));
     CHECK(round_up(tables_bytes, BASE_PAGE_BYTES) + page_count * BASE_PAGE_BYTES <= region.size_bytes);
     *pages_out = pages;
     return BASE_OK;

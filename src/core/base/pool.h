@@ -21,9 +21,9 @@ struct base_pool {
     uint32_t taken_count;
 };
 
-#define BASE_POOL_NONE UINT32_MAX
-#define BASE_POOL_TAKEN \
-    UINT32_MAX /* as a link: the slot is out; links of free slots are index + 1, at most slots_max */
+#define BASE_POOL_NONE  UINT32_MAX
+/* As a link: the slot is out; links of free slots are index + 1, at most slots_max. */
+#define BASE_POOL_TAKEN UINT32_MAX
 
 MUST_USE
 enum base_rc base_pool_create(struct base_arena *arena, size_t slot_bytes, uint32_t slots_max,

@@ -202,8 +202,8 @@ static void work(struct broker *broker, struct port_out *out)
             if (parts[i].asks && !may_ask(broker)) { break; }
             if (!parts[i].poll(broker, out)) { break; }
             broker->step_left -= 1;
-            idle_count =
-                n + 1 < PORTION ? 1 : 0; /* asked until it had nothing: that was its turn in the next round, too */
+            /* Asked until it had nothing: that was its turn in the next round, too. */
+            idle_count = n + 1 < PORTION ? 1 : 0;
         }
     }
 }
@@ -336,8 +336,8 @@ static uint32_t power_of_two_at_least(uint64_t n)
     return power;
 }
 
-/* What was asked for, where something was. */
-static uint64_t few_or(uint64_t few, uint64_t derived) { return few > 0 ? base_min_u64(few, derived) : derived; }
+/* What was asked for, where something was, but never more than follows by itself. */
+uint64_t few_or(uint64_t few, uint64_t derived) { return few > 0 ? base_min_u64(few, derived) : derived; }
 
 static struct sizes sizes_of(const struct broker_config *config, size_t region_bytes)
 {
@@ -369,7 +369,7 @@ static uint32_t logs_of_back(const struct broker_config *config)
 /* The fronts share what a back can have under way. */
 static uint32_t parts_of_front(const struct broker_config *config, const struct sizes *sizes)
 {
-    return (uint32_t)base_max_u64(sizes->parts / config->shards, 16);
+    return (uint32_t)base_max_u64(sizes->parts / config->shards, BROKER_PARTS_OF_FRONT_MIN);
 }
 
 #define JOURNAL_GROUP_HEAD_BYTES 8192u /* more than the table of a group of one entry, twice, and the end of a page */
@@ -543,6 +543,8 @@ enum base_rc broker_create(struct base_region region, const struct broker_config
 {
     CHECK(config->shards > 0 && config->shards <= BROKER_SHARDS_MAX && config->shard < config->shards);
     CHECK(config->listener_count > 0 && config->listener_count <= BROKER_LISTENERS_MAX);
+    CHECK(IMPLIES(config->few.parts > 0, config->few.parts >= BROKER_PARTS_OF_FRONT_MIN * config->shards));
+    CHECK(IMPLIES(config->few.proposal_bytes > 0, config->few.proposal_bytes >= 64 << 10));
     if (region.size_bytes < BROKER_REGION_BYTES_MIN) { return BASE_FULL; }
     struct sizes sizes = sizes_of(config, region.size_bytes);
     struct base_arena arena;

@@ -32,6 +32,7 @@ struct broker;
 #define BROKER_PAIRS_MAX          512
 #define BROKER_ADDRESS_LIMITS_MAX 64
 #define BROKER_LOGGERS            22
+#define BROKER_PARTS_OF_FRONT_MIN 16 /* that a front may ask of the backs at once */
 
 struct broker_listener {
     char name[16];                /* PLAINTEXT */
@@ -55,8 +56,10 @@ struct broker_address_limit {
 /* For the simulator and tests: of what else follows from the region or from other limits, only so many. 0: as many as follow. */
 struct broker_few {
     uint32_t requests; /* of this shard, in flight */
-    uint32_t parts; /* of its requests, asked at once; and of all shards' on its logs. 16 times the shards at least */
-    uint32_t reads; /* of its logs, under way or lent */
+    /* Of all shards' requests, on its logs at once, and each front asks for its share: BROKER_PARTS_OF_FRONT_MIN times the shards at
+     * least. */
+    uint32_t parts;
+    uint32_t reads;           /* of its logs, under way or lent */
     uint32_t segments;        /* of its logs */
     uint32_t journal_entries; /* under way */
     uint32_t configs;         /* of topics and brokers, beside the defaults */

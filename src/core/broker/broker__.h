@@ -487,6 +487,7 @@ bool ring_pop(struct ring *ring, struct port_message *message_out);
 struct port_message *message_begin(struct port_message *message, uint32_t to, enum message_kind kind);
 void message_send(struct broker *broker, const struct port_message *message, struct port_out *out);
 bool may_ask(const struct broker *broker);
+uint64_t few_or(uint64_t few, uint64_t derived); /* of struct broker_few */
 void message_to_all(struct broker *broker, const struct port_message *message, struct port_out *out); /* itself too */
 void log_words(struct port_out *out, enum port_level level, const char *words, const char *detail);
 

@@ -40,7 +40,7 @@ static struct group_config config_of(const struct broker_config *broker, size_t 
     /* Every front may have all its requests here; one more is refused. */
     config.requests_max = (uint32_t)base_min_u64((uint64_t)requests * broker->shards, 32768);
     config.state_bytes = base_max_u64(region_bytes / STATE_BYTES_OF_REGION / BASE_PAGE_BYTES, 64) * BASE_PAGE_BYTES;
-    if (broker->few.group_text_bytes > 0) { config.state_bytes = (size_t)broker->few.group_text_bytes; }
+    config.state_bytes = (size_t)few_or(broker->few.group_text_bytes, config.state_bytes);
     config.proposal_bytes = (uint32_t)base_min_u64(256 << 10, all_bytes / 256);
     config.proposal_bytes_max = (uint32_t)base_min_u64(8 << 20, all_bytes / 64);
     config.answer_bytes_max = all_bytes / 8;

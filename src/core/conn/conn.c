@@ -501,7 +501,7 @@ static bool tell_gone(struct conns *conns, struct port_out *out, struct conn_out
     return true;
 }
 
-/* Most polls, at one look: those below would each find that there is nothing. */
+/* Most polls, at one look. Whatever conn_poll below may have something from stands here too, or it is not told. */
 static bool has_nothing(const struct conns *conns)
 {
     uint32_t listed = conns->fresh.count | conns->ended.count | conns->gone.count | conns->to_parse.count |

@@ -40,8 +40,8 @@ struct conns;
 #define CONN_TURN_EFFECTS_MAX 256
 #define CONN_LISTENERS_MAX    8
 #define CONN_HALF_FRAME_NS    ((uint64_t)1000 * 1000 * 1000)
-#define CONN_PIECES_INLINE \
-    3 /* an answer of at most so many pieces always has room: memory, a range of a file, memory */
+/* An answer of at most so many pieces always has room: memory, a range of a file, memory. */
+#define CONN_PIECES_INLINE    3
 
 struct conn_config {
     uint32_t conn_slot_first;     /* its port_conn ids have slots [conn_slot_first, conn_slot_first + conns_max) */
@@ -53,9 +53,9 @@ struct conn_config {
     uint32_t block_bytes;         /* of a receive block for small frames: 16 KiB */
     uint32_t trust_bytes; /* a longer frame gets its block as its bytes come, doubling; up to this one at once: 2 MiB */
     uint64_t idle_ms;     /* connections.max.idle.ms; 0: never */
-    uint64_t
-        queued_bytes_max; /* while frames not yet released hold so many, no other is admitted; 0: no limit but memory */
-    bool tells_opened;    /* CONN_OUT_OPENED is wanted */
+    /* While frames not yet released hold so many, no other is admitted; 0: no limit but memory. */
+    uint64_t queued_bytes_max;
+    bool tells_opened; /* CONN_OUT_OPENED is wanted */
     bool is_check_slow;
 };
 

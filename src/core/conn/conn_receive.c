@@ -38,8 +38,8 @@ void conn__leave_block(struct conns *conns, struct conn__conn *conn)
     struct conn__block *block = conn->block;
     if (block == NULL) { return; }
     conn->block = NULL;
-    if (block->holders >
-        1) { /* what nobody received into goes back now: a parked request must not hold a whole block */
+    /* What nobody received into goes back now: a parked request must not hold a whole block. */
+    if (block->holders > 1) {
         uint32_t used_bytes = conn->end == 0 ? 1 : conn->end;
         base_pages_shrink(conns->pages, block, (size_t)used_bytes + HEAD_BYTES);
         block->room_bytes = used_bytes;
@@ -49,7 +49,7 @@ void conn__leave_block(struct conns *conns, struct conn__conn *conn)
     conn__drop_block(conns, block);
 }
 
-/* Gives back now what nobody received into, while nobody points into the block. */
+/* Gives back now what nobody received into; nobody points into the block yet, so it may move. */
 static void squeeze(struct conns *conns, struct conn__conn *conn)
 {
     conn->block = base_pages_squeeze(conns->pages, conn->block, (size_t)conn->end + HEAD_BYTES);

@@ -165,7 +165,7 @@ struct group_view {
     uint64_t refused[GROUP_LIMITS]; /* how often something found no room, by enum group_limit */
 };
 void group_view(const struct groups *groups, struct group_view *view_out);
-/* Of that view alone, by enum group_limit. */
+/* Of that view alone: GROUP_LIMITS counts, by enum group_limit. Borrowed, and they count on as long as `groups` lives. */
 const uint64_t *group_refused(const struct groups *groups);
 /* A committed offset; false: none. For checkers and tests. */
 bool group_offset(const struct groups *groups, struct base_slice group_id, struct base_part part, int64_t *offset_out);

@@ -188,9 +188,8 @@ static void *pack(struct groups *groups, size_t size_bytes)
     uint32_t of_order[GROUP__ORDERS];
     memcpy(of_order, bytes->of_order, sizeof of_order);
     unsigned other = 1 - bytes->half;
-    /* The allocator's tables lie in front, a few bytes for a page; they are to be zero. */
     struct base_region region = bytes->halves[other];
-    memset(region.at, 0, base_min_size(region.size_bytes, region.size_bytes / 256 + 4 * BASE_PAGE_BYTES));
+    memset(region.at, 0, base_pages_tables_bytes(region.size_bytes));
     enum base_rc rc = begin_half(bytes, other);
     CHECK(rc == BASE_OK); /* as at the first time */
     void *at = NULL;

@@ -139,9 +139,9 @@ struct plog__segment {
     int64_t timestamp_max;
     int64_t timestamp_max_offset; /* last offset of the batch that has it */
     int64_t timestamp_first;      /* greatest timestamp of the first batch (Kafka rolls by it); -1: none */
-    int64_t created_wall_ms;
-    int64_t last_wall_ms; /* of the last append, or of its replay */
-    uint32_t index_count; /* entries in the file */
+    int64_t created_wall_ms;      /* these two as plog__came_ms says */
+    int64_t last_wall_ms;         /* of the last append, or of its replay */
+    uint32_t index_count;         /* entries in the file */
     uint32_t time_count;
     uint32_t files[PLOG__SEGMENT_FILES]; /* + 1 */
     uint32_t pins;                       /* reads, leases, a capture: it stays */
@@ -178,8 +178,8 @@ struct plog__kept {
 };
 struct plog__sequence {
     int16_t epoch;
-    uint8_t kept_count; /* the newest last */
-    int64_t last_wall_ms;
+    uint8_t kept_count;   /* the newest last */
+    int64_t last_wall_ms; /* of the last append or replay, as plog__came_ms says */
     struct plog__kept kept[PLOG__BATCHES_KEPT];
 };
 struct plog__producer {

@@ -732,8 +732,8 @@ void plog__recovery_check(struct plog *plog)
 
 bool plog_may_lack_ends(const struct plog *plog) { return plog->may_lack_ends; }
 
-/* Nothing says where a page-cache log ended, only that it had records; or that it had some before a start that was cut short, which found none
- * any more. */
+/* Nothing says where a page-cache log ended, only that it had records, or had some before a start that found none and was itself
+ * cut short. */
 static void mind_end(struct plog *plog, struct plog__log *log, enum plog_last_stop last_stop)
 {
     bool had_records =

@@ -4,8 +4,8 @@
  *               when a shard does not answer.
  * /health/live  200 as long as every shard answers, whatever it does.
  *
- * Memory        the library, and those it brings along (gnutls is one of nine), are loaded when there is a listener to serve and not before:
- *               they are a quarter of what an idle node takes.
+ * Memory        the library and the nine that it brings (gnutls above all) are loaded where there is a listener to serve, and not
+ *               before: they are a third of what an idle node takes.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -26,7 +26,8 @@
 #define CONNECTION_IDLE_S 15
 
 #define LIBRARY "libmicrohttpd.so.12" /* the one whose header this was built with; see the check below */
-_Static_assert(MHD_VERSION >= 0x00097000 && MHD_VERSION < 0x02000000, "another name of the library, or other results");
+_Static_assert(MHD_VERSION >= 0x00097000 && MHD_VERSION < 0x02000000,
+               "LIBRARY is its name, and enum MHD_Result what it answers, in these alone");
 
 /* What is called of it, by the types of its header. */
 struct library {
@@ -259,10 +260,7 @@ int http_start(struct observe *observe, const struct settings *settings, const s
         return APP_DONE;
     }
     uint16_t port = port_of(http->listener);
-    if (!load(&http->library)) {
-        const char *why = dlerror();
-        return app_error(NULL, "weir.http.listener: %s", why != NULL ? why : LIBRARY " is another one");
-    }
+    if (!load(&http->library)) { return app_error(NULL, "weir.http.listener: %s", dlerror()); }
     http->daemon = start_daemon(http);
     if (http->daemon == NULL) { return app_error(NULL, "weir.http.listener: it can't be served"); }
     app_log_own(log, PORT_INFO, "/health and /metrics on http://%s%s%s:%u", strchr(host, ':') != NULL ? "[" : "", host,

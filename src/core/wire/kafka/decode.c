@@ -9,8 +9,6 @@
  */
 #include "wire/kafka/kafka__tables.h"
 
-#define INLINE static inline __attribute__((always_inline)) /* what each field needs */
-
 struct cursor {
     const uint8_t *at;
     const uint8_t *end;

@@ -6,8 +6,6 @@
  */
 #include "wire/kafka/kafka__tables.h"
 
-#define INLINE static inline __attribute__((always_inline))
-
 /* Where bytes go, or their number. */
 struct sink {
     size_t bytes; /* in memory, so far */

@@ -7,9 +7,9 @@
 #include "wire/kafka/header.h"
 #include "wire/kafka/kafka__tables.h"
 
-#define FRAME_SIZE_BYTES 4
-#define HEADER_FIXED_BYTES \
-    ((size_t)10) /* of a request: api key, version, correlation id, the length of the client id */
+#define FRAME_SIZE_BYTES   4
+/* Of a request: api key, version, correlation id, the length of the client id. */
+#define HEADER_FIXED_BYTES ((size_t)10)
 
 /* ---- apis ------------------------------------------------------------------------------------------------------- */
 
@@ -87,10 +87,15 @@ size_t kafka_message_struct_bytes(enum kafka_message message)
 
 /* ---- frames ----------------------------------------------------------------------------------------------------- */
 
+static int16_t header_version_of(const struct kafka_api_info *info, int16_t version)
+{
+    return version >= info->flexible_from ? 2 : 1;
+}
+
 int16_t kafka_request_header_version(int16_t api_key, int16_t version)
 {
     const struct kafka_api_info *info = kafka_api_info(api_key);
-    return info != NULL && version >= info->flexible_from ? 2 : 1;
+    return info != NULL ? header_version_of(info, version) : 1;
 }
 
 int16_t kafka_response_header_version(int16_t api_key, int16_t version)
@@ -101,25 +106,23 @@ int16_t kafka_response_header_version(int16_t api_key, int16_t version)
     return info != NULL && version >= info->flexible_from ? 1 : 0;
 }
 
-/* A header whose bytes are all there and that carries no tags, as nearly all do: the tables would read the same. False: they are to
- * be asked. */
+/* Reads a header whose bytes are all there and that has no tags, as nearly all, as the tables would. False: ask them. */
 static bool open_plain(struct base_slice frame, int16_t header_version, struct kafka_request_header *header_out,
                        size_t *used_bytes_out)
 {
     if (frame.size_bytes < HEADER_FIXED_BYTES) { return false; }
-    int32_t id_bytes = (int16_t)base_get_u16(frame.at + 8);
-    size_t used_bytes = HEADER_FIXED_BYTES + (size_t)(id_bytes > 0 ? id_bytes : 0);
-    bool has_tags = header_version >= 2; /* their number follows */
-    if (id_bytes < -1 || frame.size_bytes - HEADER_FIXED_BYTES < used_bytes - HEADER_FIXED_BYTES + has_tags) {
-        return false;
-    }
-    if (has_tags && frame.at[used_bytes] != 0) { return false; }
-    *header_out = (struct kafka_request_header){.request_api_key = (int16_t)base_get_u16(frame.at),
-                                                .request_api_version = (int16_t)base_get_u16(frame.at + 2),
-                                                .correlation_id = (int32_t)base_get_u32(frame.at + 4),
-                                                .client_id = {.at = id_bytes < 0 ? NULL : frame.at + HEADER_FIXED_BYTES,
-                                                              .size_bytes = id_bytes}};
-    *used_bytes_out = used_bytes + has_tags;
+    int32_t client_id_bytes = (int16_t)base_get_u16(frame.at + 8);
+    size_t used_bytes = HEADER_FIXED_BYTES + (size_t)(client_id_bytes > 0 ? client_id_bytes : 0);
+    size_t tags_bytes = header_version >= 2 ? 1 : 0; /* their number: none */
+    if (client_id_bytes < -1 || frame.size_bytes < used_bytes + tags_bytes) { return false; }
+    if (tags_bytes > 0 && frame.at[used_bytes] != 0) { return false; }
+    *header_out =
+        (struct kafka_request_header){.request_api_key = (int16_t)base_get_u16(frame.at),
+                                      .request_api_version = (int16_t)base_get_u16(frame.at + 2),
+                                      .correlation_id = (int32_t)base_get_u32(frame.at + 4),
+                                      .client_id = {.at = client_id_bytes < 0 ? NULL : frame.at + HEADER_FIXED_BYTES,
+                                                    .size_bytes = client_id_bytes}};
+    *used_bytes_out = used_bytes + tags_bytes;
     return true;
 }
 
@@ -136,7 +139,7 @@ enum base_rc kafka_request_open(struct base_slice frame, struct kafka_request_he
     base_arena_init(&none, nothing, 0);
     struct kafka_request_header header;
     size_t used_bytes = 0;
-    int16_t header_version = version >= info->flexible_from ? 2 : 1;
+    int16_t header_version = header_version_of(info, version);
     if (!open_plain(frame, header_version, &header, &used_bytes) &&
         kafka_request_header_decode_front(frame, header_version, &none, &header, &used_bytes) != BASE_OK) {
         return BASE_BAD;

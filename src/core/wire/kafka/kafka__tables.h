@@ -56,7 +56,7 @@ struct kafka__struct {
     uint16_t regular_count; /* the fields after these are tagged, by ascending tag */
     uint16_t size_bytes;
     uint16_t wire_bytes_min; /* the least that one takes on the wire, in any version */
-    uint16_t set_first;      /* what is not zero at its defaults */
+    uint16_t set_first;      /* its rows of kafka__sets: what is not zero at its defaults */
     uint16_t set_count;
 };
 

@@ -248,7 +248,7 @@ void *kafka__take_structs(uint32_t struct_index, struct base_arena *arena, int32
     const struct kafka__struct *type = &kafka__structs[struct_index];
     size_t size_bytes;
     if (!base_mul_size((size_t)count, type->size_bytes, &size_bytes)) { return NULL; }
-    uint8_t *items = base_arena_take(arena, size_bytes);
+    uint8_t *items = base_arena_take(arena, size_bytes); /* not zeroed first: each struct is written whole below */
     if (items == NULL) { return NULL; }
     if (count > 0) { kafka__struct_init(type, items); }
     for (int32_t i = 1; i < count; i++) { memcpy(items + (size_t)i * type->size_bytes, items, type->size_bytes); }
