@@ -242,8 +242,8 @@ static void run_at_random(struct given *given, uint64_t seed, int steps, size_t 
     }
 }
 
-/* What fits a page may move to where one was kept; it is whole there, and what it had is free. */
-static void squeeze(struct given *given, size_t index, size_t size_bytes)
+/* What fits a page may move to where one was kept; it is whole there, and what it had is free. True: it moved. */
+static bool squeeze(struct given *given, size_t index, size_t size_bytes)
 {
     struct block *block = &given->blocks[index];
     memset(block->at, (int)index, block->page_count * PAGE);
@@ -265,6 +265,7 @@ static void squeeze(struct given *given, size_t index, size_t size_bytes)
     }
     assert_int_equal(base_pages_block_bytes(given->pages, at), count * PAGE);
     for (size_t i = 0; i < size_bytes; i++) { assert_int_equal(at[i], (uint8_t)index); }
+    return moves;
 }
 
 static void give_all(struct given *given)
@@ -295,6 +296,7 @@ static void what_is_squeezed_is_whole_and_the_rest_is_free(void **state)
     struct given *given = given_pages(500 * PAGE, 24, 40);
     struct base_prng dice;
     base_prng_init(&dice, 5, 0);
+    uint32_t moved = 0;
     for (int i = 0; i < 3000; i++) {
         uint64_t what = base_prng_below(&dice, 4);
         if (what < 2) {
@@ -303,15 +305,33 @@ static void what_is_squeezed_is_whole_and_the_rest_is_free(void **state)
             size_t index = base_prng_below(&dice, given->block_count);
             if (what == 2) {
                 size_t most_bytes = base_min_size(given->blocks[index].page_count, 3) * PAGE;
-                squeeze(given, index, 1 + base_prng_below(&dice, most_bytes));
+                moved += squeeze(given, index, 1 + base_prng_below(&dice, most_bytes)) ? 1 : 0;
             } else {
                 give(given, index);
             }
         }
         if (i % 16 == 0) { expect_sums_as_in_the_model(given); }
     }
+    assert_true(moved > 0);
     give_all(given);
     drop(given);
+}
+
+static void the_tables_of_a_region_that_is_used_again_are_all_that_must_be_zero(void **state)
+{
+    (void)state;
+    for (size_t pages = 20; pages < 700; pages += 23) {
+        struct given *given = given_pages(pages * PAGE, 0, 0);
+        size_t page_count = given->page_count;
+        memset(given->region.at, 0xff, given->region.size_bytes);
+        memset(given->region.at, 0, base_pages_tables_bytes(given->region.size_bytes));
+        const size_t reserve_bytes[BASE_CLASS_COUNT] = {0, 0, 0};
+        assert_int_equal(base_pages_create(given->region, reserve_bytes, &given->pages), BASE_OK);
+        assert_int_equal(base_pages_room_bytes(given->pages, BASE_CLIENTS), page_count * PAGE);
+        for (size_t i = 0; i < page_count; i++) { take(given, BASE_CLIENTS, PAGE); }
+        give_all(given);
+        drop(given);
+    }
 }
 
 static void the_same_calls_give_the_same_places(void **state)
@@ -431,6 +451,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_calls_agree_with_the_model_and_everything_returns),
         cmocka_unit_test(what_is_squeezed_is_whole_and_the_rest_is_free),
+        cmocka_unit_test(the_tables_of_a_region_that_is_used_again_are_all_that_must_be_zero),
         cmocka_unit_test(the_same_calls_give_the_same_places),
         cmocka_unit_test(clients_cannot_take_what_is_kept_for_control_and_replication),
         cmocka_unit_test(the_nth_taking_is_refused_and_so_many_after_it),

@@ -15,6 +15,10 @@
 
 #define RUN_BYTES ((size_t)32 << 10)
 
+/* Of the words of a message, as broker__message.h and broker__back.c have them. */
+#define WORD_RUN_TOKEN  9  /* MSG_JOURNAL */
+#define WORD_IS_SUSPECT 12 /* MSG_SERVE: logs that the metadata does not know stay */
+
 static struct shard *given_a_first_shard(void)
 {
     struct shard *shard = shard_make(0);
@@ -79,14 +83,14 @@ static void a_shard_that_drains_gives_its_states_at_once_when_the_journal_is_ful
     assert_int_equal(shard_told(shard, MSG_STATES_END), 0); /* what is under way comes first */
     shard_tell_word(shard, MSG_HOLD, HOLD_WAIT, 1);
     assert_int_equal(shard_told(shard, MSG_STATES_END), 1);
-    shard_tell_word(shard, MSG_JOURNALLED, run->words[9], PORT_OK); /* the checkpoint has made room */
+    shard_tell_word(shard, MSG_JOURNALLED, run->words[WORD_RUN_TOKEN], PORT_OK); /* the checkpoint has made room */
     assert_int_equal(shard_told(shard, MSG_APPENDED), 1);
     shard_free(shard);
 }
 
 static void journal_has_the_last(struct shard *shard)
 {
-    shard_tell_word(shard, MSG_JOURNALLED, shard_told_last(shard, MSG_JOURNAL)->words[9], PORT_OK);
+    shard_tell_word(shard, MSG_JOURNALLED, shard_told_last(shard, MSG_JOURNAL)->words[WORD_RUN_TOKEN], PORT_OK);
 }
 
 #define ENTRIES_OF_A_RECORD 2 /* a segment was begun; what is written in it */
@@ -97,7 +101,7 @@ static struct shard *given_a_back_with_a_record_that_is_too_old(uint8_t *memory,
     append_to(shard, memory, size_bytes, 1);
     journal_has_the_last(shard);
     assert_int_equal(shard_told(shard, MSG_APPENDED), 1);
-    struct port_message serve = {.kind = MSG_SERVE, .words = {[12] = 1}}; /* logs without a topic are let be */
+    struct port_message serve = {.kind = MSG_SERVE, .words = {[WORD_IS_SUSPECT] = 1}};
     shard_tell(shard, &serve);
     assert_int_equal(shard_told(shard, MSG_SERVING), 1);
     assert_int_equal(shard_told(shard, MSG_JOURNAL), ENTRIES_OF_A_RECORD);
@@ -146,7 +150,7 @@ static void ask_the_journal(struct shard *shard, const struct port_piece *piece,
                            .size_bytes = piece->size_bytes};
     struct port_message message = {.kind = MSG_JOURNAL};
     put_run(&message, &run);
-    message.words[9] = (uint64_t)number + 1;
+    message.words[WORD_RUN_TOKEN] = (uint64_t)number + 1;
     message.words[10] = 1;
     message.lent = (void *)(uintptr_t)piece;
     message.lent_bytes = piece->size_bytes;

@@ -173,6 +173,29 @@ static void a_parked_request_holds_only_the_pages_it_fills(void **state)
     fake_end(fake);
 }
 
+/* The page of the one before it was given back, and is kept. */
+static void a_frame_that_came_alone_is_whole_where_it_moved_to(void **state)
+{
+    (void)state;
+    struct conn_config config = usual_config();
+    config.block_bytes = 16384;
+    struct fake *fake = given_listening(&config);
+    uint32_t peer = fake_dial(fake);
+    peer_sends_frame(fake, peer, "the first");
+    fake_run(fake);
+    uintptr_t place = (uintptr_t)request_number(fake, 0)->frame;
+    fake_echo(fake, request_number(fake, 0));
+    fake_run(fake);
+    peer_sends_frame(fake, peer, "the second, received elsewhere");
+    fake_run(fake);
+    expect_request(fake, 1, "the second, received elsewhere");
+    assert_int_equal((uintptr_t)request_number(fake, 1)->frame, place);
+    assert_int_equal(base_pages_used_bytes(fake->pages), 4096);
+    fake_echo(fake, request_number(fake, 1));
+    assert_int_equal(base_pages_block_count(fake->pages), 0);
+    fake_end(fake);
+}
+
 static void a_large_frame_is_received_into_a_block_of_its_size(void **state)
 {
     (void)state;
@@ -1054,6 +1077,7 @@ int main(void)
         cmocka_unit_test(frames_in_two_pieces_are_the_same_frames),
         cmocka_unit_test(pipelined_frames_share_one_block),
         cmocka_unit_test(a_parked_request_holds_only_the_pages_it_fills),
+        cmocka_unit_test(a_frame_that_came_alone_is_whole_where_it_moved_to),
         cmocka_unit_test(a_large_frame_is_received_into_a_block_of_its_size),
         cmocka_unit_test(a_claimed_length_gets_memory_only_as_its_bytes_come),
         cmocka_unit_test(a_lied_length_closes_the_connection_with_one_line),

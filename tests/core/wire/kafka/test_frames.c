@@ -587,7 +587,10 @@ static void a_request_header_is_read_as_the_tables_read_it(void **state)
             base_put_u32(bytes + 4, 77);
             memcpy(bytes + 8, tails[t], sizeof tails[t]);
             for (size_t size = 4; size <= sizeof bytes; size++) {
-                struct base_slice frame = base_slice_of(bytes, size);
+                uint8_t *front = malloc(size); /* of its own, so that a read past its end is one */
+                assert_non_null(front);
+                memcpy(front, bytes, size);
+                struct base_slice frame = base_slice_of(front, size);
                 struct kafka_request_header wanted;
                 struct kafka_request_header header;
                 struct base_slice body;
@@ -597,10 +600,12 @@ static void a_request_header_is_read_as_the_tables_read_it(void **state)
                 int16_t version = kafka_request_header_version(heads[h][0], heads[h][1]);
                 enum base_rc rc = kafka_request_header_decode_front(frame, version, &none, &wanted, &used_bytes);
                 assert_int_equal(kafka_request_open(frame, &header, &body), rc);
-                if (rc != BASE_OK) { continue; }
-                assert_true(kafka_request_header_equal(&header, &wanted));
-                assert_ptr_equal(body.at, bytes + used_bytes);
-                assert_int_equal(body.size_bytes, size - used_bytes);
+                if (rc == BASE_OK) {
+                    assert_true(kafka_request_header_equal(&header, &wanted));
+                    assert_ptr_equal(body.at, front + used_bytes);
+                    assert_int_equal(body.size_bytes, size - used_bytes);
+                }
+                free(front);
             }
         }
     }
