@@ -456,19 +456,17 @@ void plog_start(struct plog *plog, const struct port_event *event)
 
 void plog_hold_retention(struct plog *plog, bool is_held) { plog->is_retention_held = is_held; }
 
-/* Wall time that ran ahead of monotonic time by more than an hour deletes nothing. */
-bool plog__wall_is_sane(const struct plog *plog)
+/* Where the wall clock would be, had it not stepped since the start. */
+static int64_t steady_wall_ms(const struct plog *plog)
 {
-    int64_t ahead_ms = plog->wall_ms - (int64_t)(plog->now_ns / NS_PER_MS);
-    return ahead_ms - plog->wall_ahead_ms <= WALL_AHEAD_MAX_MS;
+    return plog->wall_ahead_ms + (int64_t)(plog->now_ns / NS_PER_MS);
 }
 
-/* When what is appended or replayed now came, for how old it will be: the wall clock's time, or where that clock would be had it not been
- * set back since the start. */
-int64_t plog__came_ms(const struct plog *plog)
-{
-    return base_max_i64(plog->wall_ms, plog->wall_ahead_ms + (int64_t)(plog->now_ns / NS_PER_MS));
-}
+/* Wall time that ran ahead of monotonic time by more than an hour deletes nothing. */
+bool plog__wall_is_sane(const struct plog *plog) { return plog->wall_ms - steady_wall_ms(plog) <= WALL_AHEAD_MAX_MS; }
+
+/* When what is appended or replayed now came, for how old it will be: a clock that was set back makes nothing older. */
+int64_t plog__came_ms(const struct plog *plog) { return base_max_i64(plog->wall_ms, steady_wall_ms(plog)); }
 
 /* Whether a timestamp is one, and not from the future; the clock of a client may be up to an hour ahead. */
 bool plog__has_passed(const struct plog *plog, int64_t timestamp_ms)

@@ -349,15 +349,14 @@ static enum go undo_step(struct plog *plog, struct plog__log *log, struct port_o
     }
     bool has_more = segment->needs_cut && plog__file_of(plog, &log->writer)->size_at_open > segment->size_bytes;
     bool is_no_longer = segment->needs_cut && !has_more && !segment->has_reserve && !log->is_undo_cut;
-    /* A life that died before its sync may have cut it. What a page-cache log has that was never synced is not waited for. */
-    bool is_perhaps_cut = segment->is_sealed && !log->config.is_page_cache;
-    if (is_no_longer && !is_perhaps_cut) {
-        end_undo(plog, log, PORT_OK);
+    if (is_no_longer) {
+        /* A life that died before its sync may have cut it. What a page-cache log has that was never synced is not waited for. */
+        log->is_undo_synced = segment->is_sealed && !log->config.is_page_cache;
+        if (!log->is_undo_synced) { end_undo(plog, log, PORT_OK); }
         return GO_ON;
     }
     /* Once a state has a sealed one, no start looks behind its end; behind that of a page-cache log each start looks. */
-    log->is_undo_synced = is_no_longer || (has_more && (segment->is_sealed || log->config.is_page_cache));
-    if (is_no_longer) { return GO_ON; }
+    log->is_undo_synced = has_more && (segment->is_sealed || log->config.is_page_cache);
     ask(plog, log, out, PORT_TRUNCATE, PLOG__ASKED_UNDO)->position_bytes = segment->size_bytes;
     return STOP_HERE;
 }

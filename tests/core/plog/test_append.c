@@ -753,10 +753,7 @@ static void a_cut_after_a_failed_write_is_synced_before_the_segment_is_sealed(vo
     struct node *node = &world->nodes[world_node(world, "topic-0/00000000000000000000.log")];
     size_t size = node->size;
     assert_int_equal(size, world_view(world, ref).size_bytes);
-    free(node->synced);
-    node->synced = calloc(1, size + 50); /* the kernel had written what came of it before it was cut */
-    memcpy(node->synced, node->bytes, size);
-    node->synced_size = size + 50;
+    world_undo_cut(node, 50); /* the kernel had written what came of it before it was cut */
     uint64_t third = world_append(world, ref, (struct batch_ask){.value_bytes = 350});
     world_run(world);
     expect_synced(world, third, 1);

@@ -569,10 +569,7 @@ static void what_a_life_cut_and_did_not_live_to_sync_is_synced_when_the_next_seg
     world_crash(world, CRASH_PROCESS);
     struct node *node = &world->nodes[world_node(world, "topic-0/00000000000000000000.log")];
     size_t size = node->size;
-    free(node->synced);
-    node->synced = calloc(1, size + 50); /* on the disk it is as long as it was */
-    memcpy(node->synced, node->bytes, size);
-    node->synced_size = size + 50;
+    world_undo_cut(node, 50);
     world_start(world);
     ref = world_log(world, 0, "topic", 1);
     (void)world_append(world, ref, (struct batch_ask){.value_bytes = 300, .leader_epoch = 1});

@@ -819,6 +819,15 @@ static void settle_disk(struct world *world)
     }
 }
 
+void world_undo_cut(struct node *node, size_t more_bytes)
+{
+    free(node->synced);
+    node->synced_size = node->size + more_bytes;
+    node->synced = calloc(1, node->synced_size);
+    assert_non_null(node->synced);
+    memcpy(node->synced, node->bytes, node->size);
+}
+
 void world_crash(struct world *world, enum crash crash)
 {
     drop_machine(world);

@@ -143,6 +143,8 @@ struct world *world_make(uint64_t seed);
 struct world *given_world(void); /* seed 1, started */
 void world_free(struct world *world);
 void world_start(struct world *world); /* the machine, empty, or with what disk and journal hold */
+/* On the disk it is longer by so many zeros than what is seen of it, as after a cut that nobody synced. */
+void world_undo_cut(struct node *node, size_t more_bytes);
 void world_crash(struct world *world, enum crash crash);
 void world_restart(struct world *world, enum crash crash);
 void world_restart_behind(
