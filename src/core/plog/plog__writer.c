@@ -336,7 +336,15 @@ static enum go undo_step(struct plog *plog, struct plog__log *log, struct port_o
     enum port_rc rc;
     switch (plog__file_get(plog, log, segment, PLOG__LOG, PORT_OPEN_WRITE, &log->writer, &rc, out)) {
     case PLOG__WAIT: return STOP_HERE;
-    case PLOG__FAILED: end_undo(plog, log, rc); return GO_ON;
+    case PLOG__FAILED:
+        if (segment->is_sealed && (rc == PORT_NO_HANDLES || rc == PORT_NO_MEMORY)) {
+            /* No round comes that would cut it, and no start looks behind its end. */
+            plog__queue_fail(plog, log, result_of(rc));
+            plog__file_retry_later(plog, &log->writer);
+            return STOP_HERE;
+        }
+        end_undo(plog, log, rc);
+        return GO_ON;
     case PLOG__GOT: break;
     }
     if (plog__segment_is_damaged(segment)) { /* found at the open: a file that is too short is not made longer */

@@ -579,6 +579,42 @@ static void what_a_life_cut_and_did_not_live_to_sync_is_synced_when_the_next_seg
     world_free(world);
 }
 
+static void what_a_crash_left_behind_a_segment_is_cut_later_when_handles_lack(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    world->log_config.segment_bytes = 400;
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    for (int i = 0; i < 2; i++) {
+        (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100});
+        world_run(world);
+    }
+    world_checkpoint(world);
+    world_run(world);
+    world_crash(world, CRASH_PROCESS);
+    struct node *node = &world->nodes[world_node(world, "topic-0/00000000000000000000.log")];
+    size_t size = node->size;
+    node->bytes = realloc(node->bytes, size + 50);
+    memset(node->bytes + size, 7, 50);
+    node->size = size + 50;
+    world_start(world);
+    ref = world_log(world, 0, "topic", 1);
+    world_fault(world, (struct fault){.kind = PORT_OPEN, .suffix = ".log", .times = 1, .rc = PORT_NO_HANDLES});
+    uint64_t token = world_append(world, ref, (struct batch_ask){.value_bytes = 300, .leader_epoch = 1});
+    world_run(world);
+    assert_int_equal(world_answer(world, token)->result, PLOG_BUSY);
+    world_alarm(world, 100);
+    world_run(world);
+    token = world_append(world, ref, (struct batch_ask){.value_bytes = 300, .leader_epoch = 1});
+    world_run(world);
+    assert_int_equal(world_answer(world, token)->result, PLOG_OK);
+    assert_int_equal(world_view(world, ref).segment_count, 2);
+    node = &world->nodes[world_node(world, "topic-0/00000000000000000000.log")];
+    assert_int_equal(node->size, size);
+    assert_int_equal(node->synced_size, size);
+    world_free(world);
+}
+
 static void bytes_that_lost_entries_may_have_named_are_kept(void **state)
 {
     (void)state;
@@ -1433,6 +1469,7 @@ int main(void)
         cmocka_unit_test(a_segment_that_a_replay_made_again_survives_the_next_power_loss),
         cmocka_unit_test(what_a_crash_left_behind_a_segment_is_cut_when_the_next_begins),
         cmocka_unit_test(what_a_life_cut_and_did_not_live_to_sync_is_synced_when_the_next_segment_begins),
+        cmocka_unit_test(what_a_crash_left_behind_a_segment_is_cut_later_when_handles_lack),
         cmocka_unit_test(bytes_that_lost_entries_may_have_named_are_kept),
         cmocka_unit_test(a_log_that_fails_while_a_checkpoint_waits_for_it_does_not_hold_it_up),
         cmocka_unit_test(what_stands_behind_a_log_that_lost_entries_and_is_no_batch_is_damage_and_stays),
