@@ -90,7 +90,7 @@ void check_stream_crash(struct check_stream *stream, enum check_crash crash)
     stream->now_ns = 0; /* the next start has another clock */
     stream->is_stopping = false;
     for (uint32_t i = 0; i < stream->log_count; i++) {
-        stream->logs[i].is_seen = false;
+        stream->logs[i].is_there = stream->logs[i].is_seen = false;
         stream->logs[i].mark_count = 0;
         stream->logs[i].start_since_ns = UINT64_MAX;
         stream->logs[i].going_ns = stream->logs[i].gone_ns = 0;
@@ -205,6 +205,7 @@ void check_stream_log(struct check_stream *stream, const struct check_log *now, 
         (void)snprintf(log->name, sizeof log->name, "%.*s", (int)now->topic.size_bytes, (const char *)now->topic.at);
     }
     log->is_hurt = now->is_failed;
+    log->is_there = true;
     log->is_page_cache = now->is_page_cache;
     log->flush_messages = now->flush_messages;
     log->flush_ms = now->flush_ms;
@@ -214,7 +215,6 @@ void check_stream_log(struct check_stream *stream, const struct check_log *now, 
                          log->id.index);
             log->is_told = true;
         }
-        log->is_seen = true;
         return;
     }
     if (!log->is_seen && log->is_known) { judge_recovered(stream, log, now); }
@@ -251,7 +251,7 @@ void check_stream_recovered(struct check_stream *stream)
 {
     for (uint32_t i = 0; i < stream->log_count; i++) {
         struct stream_log *log = &stream->logs[i];
-        if (!log->is_known || log->is_seen || log->may_go || log->is_told || log->watermark <= 0) { continue; }
+        if (!log->is_known || log->is_there || log->may_go || log->is_told || log->watermark <= 0) { continue; }
         check_breach(stream->report, "I18",
                      "%s-%" PRId32 " had watermark %" PRId64 " before the restart and is not there after", log->name,
                      log->id.index, log->watermark);

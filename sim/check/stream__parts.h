@@ -109,7 +109,8 @@ struct stream_log {
     int64_t start_decided;   /* the highest that was on its way: a checkpoint may have it before its row is there */
     int64_t start_asked;     /* the highest that a client may have asked for */
     bool is_known;           /* the broker had it */
-    bool is_seen;            /* since this boot began to serve */
+    bool is_there;           /* since this boot began to serve */
+    bool is_seen;            /* ... and was whole once, so that what was recovered of it is judged */
     bool may_go;             /* its topic is being deleted */
     bool is_page_cache;
     int64_t flush_messages; /* of a page-cache log; 0: none */

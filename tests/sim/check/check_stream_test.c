@@ -683,6 +683,26 @@ static void a_dead_process_takes_nothing_of_a_page_cache_log(void **state)
     expect_only(given_crash(CHECK_STOPPED, 2), "I18");
 }
 
+static void what_a_failed_log_recovered_is_not_known(void **state)
+{
+    (void)state;
+    for (int64_t end = 0; end <= 2; end += 2) {
+        struct fixture *f = given_page_cache();
+        write_batch(f, 0);
+        sync_to_end(f, segment_file, PORT_OK);
+        write_batch(f, 2);
+        check_stream_crash(f->stream, CHECK_POWER); /* it may have taken the second */
+        open_file(f, segment_file, "t-0/00000000000000000000.log");
+        sync_to_end(f, segment_file, PORT_IO);
+        see_recovered(f, (struct check_log){.is_failed = true, .is_page_cache = true});
+        check_stream_recovered(f->stream);
+        check_stream_crash(f->stream, CHECK_STOPPED);
+        f->epoch = 1;
+        see_page_cache(f, end);
+        expect_only(f, end == 2 ? NULL : "I18");
+    }
+}
+
 static void see_flushed(struct fixture *f, int64_t start, int64_t end)
 {
     struct check_log log = {.id = part,
@@ -832,6 +852,7 @@ int main(void)
         cmocka_unit_test(a_power_cut_takes_of_a_page_cache_log_what_was_not_synced_and_no_more),
         cmocka_unit_test(a_log_that_lost_what_was_read_must_not_go_on_under_the_same_epoch),
         cmocka_unit_test(a_dead_process_takes_nothing_of_a_page_cache_log),
+        cmocka_unit_test(what_a_failed_log_recovered_is_not_known),
         cmocka_unit_test(fewer_records_than_flush_messages_are_acknowledged_and_not_synced),
         cmocka_unit_test(what_is_written_of_the_next_topic_of_that_name_is_none_of_the_deleted_one),
         cmocka_unit_test(what_a_start_left_out_of_a_log_is_not_waited_for),
