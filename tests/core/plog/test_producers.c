@@ -102,6 +102,15 @@ static uint64_t produce(struct world *world, struct plog_ref ref, int16_t epoch,
                         (struct batch_ask){.value_bytes = 20, .producer_id = 7, .epoch = epoch, .sequence = sequence});
 }
 
+static uint64_t produce_as(struct world *world, struct plog_ref ref, int64_t producer_id, int32_t sequence)
+{
+    uint64_t token =
+        world_append(world, ref,
+                     (struct batch_ask){.value_bytes = 5, .producer_id = producer_id, .sequence = sequence});
+    world_run(world);
+    return token;
+}
+
 static void expect(struct world *world, uint64_t token, enum plog_result result, int64_t base_offset)
 {
     assert_true(world_answer(world, token)->is_done);
@@ -277,6 +286,63 @@ static void the_producer_unused_longest_makes_room(void **state)
     world_free(world);
 }
 
+/* It is the use that counts, not who came first: in life, and when the journal is read. */
+static void a_producer_that_goes_on_stays_and_one_that_rests_makes_room(void **state)
+{
+    (void)state;
+    for (int is_restarted = 0; is_restarted < 2; is_restarted++) {
+        struct world *world = world_make(1);
+        world->config.producers_max = 8;
+        world_start(world);
+        struct plog_ref ref = world_log(world, 0, "topic", 0);
+        for (int64_t id = 1; id <= 8; id++) { (void)produce_as(world, ref, id, 0); }
+        (void)produce_as(world, ref, 1, 1);
+        if (is_restarted == 1) {
+            world_restart(world, CRASH_POWER);
+            ref = world_log(world, 0, "topic", 0);
+        }
+        (void)produce_as(world, ref, 9, 0); /* the one too many */
+        expect(world, produce_as(world, ref, 1, 1), PLOG_DUPLICATE, 8);
+        expect(world, produce_as(world, ref, 3, 0), PLOG_DUPLICATE, 2);
+        expect(world, produce_as(world, ref, 2, 0), PLOG_OK, 10); /* nothing is known of it any more */
+        assert_int_equal(world->plog->producers.taken_count, 8);
+        world_free(world);
+    }
+}
+
+static uint64_t produce_many(struct world *world, struct plog_ref ref, int records, int32_t sequence)
+{
+    struct batch_ask ask = {.records = records, .value_bytes = 20, .producer_id = 7, .sequence = sequence};
+    uint64_t token = world_append(world, ref, ask);
+    world_run(world);
+    return token;
+}
+
+static void sequences_go_on_at_zero_after_the_greatest_in_every_life(void **state)
+{
+    (void)state;
+    enum life { SAME, STARTED, STARTED_FROM_A_CHECKPOINT, LIVES };
+    for (int life = SAME; life < LIVES; life++) {
+        struct world *world = world_make(1);
+        world_start(world);
+        struct plog_ref ref = world_log(world, 0, "topic", 0);
+        expect(world, produce_many(world, ref, 4, INT32_MAX - 1), PLOG_OK, 0); /* its last is 1 */
+        if (life == STARTED_FROM_A_CHECKPOINT) {
+            world_checkpoint(world);
+            world_run(world);
+        }
+        if (life != SAME) {
+            world_restart(world, CRASH_POWER);
+            ref = world_log(world, 0, "topic", 0);
+        }
+        expect(world, produce_many(world, ref, 4, INT32_MAX - 1), PLOG_DUPLICATE, 0);
+        expect(world, produce_many(world, ref, 1, 3), PLOG_OUT_OF_ORDER, -1);
+        expect(world, produce_many(world, ref, 1, 2), PLOG_OK, 4);
+        expect(world, produce_many(world, ref, 4, INT32_MAX - 1), PLOG_DUPLICATE, 0);
+        world_free(world);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -291,6 +357,8 @@ int main(void)
         cmocka_unit_test(a_start_with_the_clock_behind_makes_no_producer_idle),
         cmocka_unit_test(a_clock_that_goes_back_and_partly_forth_makes_no_producer_idle),
         cmocka_unit_test(the_producer_unused_longest_makes_room),
+        cmocka_unit_test(a_producer_that_goes_on_stays_and_one_that_rests_makes_room),
+        cmocka_unit_test(sequences_go_on_at_zero_after_the_greatest_in_every_life),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,11 +17,12 @@
 
 struct model {
     int64_t timestamps[RECORDS_MAX];
-    int64_t bases[RECORDS_MAX]; /* of the record's batch */
+    int64_t bases[RECORDS_MAX];  /* of the record's batch */
+    int32_t epochs[RECORDS_MAX]; /* of the leader that took it */
     int64_t end;
 };
 
-/* Batches of all sizes, times that go back and forth, some compressed, over several segments. */
+/* Batches of all sizes, times that go back and forth, some compressed, under several leaders, over several segments. */
 static struct plog_ref given_log(struct world *world, struct model *model, int batches)
 {
     struct plog_ref ref = world_log(world, 0, "topic", 0);
@@ -29,15 +30,18 @@ static struct plog_ref given_log(struct world *world, struct model *model, int b
         int records = 1 + (int)base_prng_below(&world->dice, 6);
         int64_t timestamp = 10000 + i * 10 + (int64_t)base_prng_below(&world->dice, 300) - (i % 50 == 49 ? 5000 : 0);
         size_t size = i % 40 == 39 ? 6000 : (size_t)base_prng_below(&world->dice, 300);
+        int32_t epoch = i / 90 * 2;
         uint64_t token = world_append(world, ref,
                                       (struct batch_ask){.records = records,
                                                          .value_bytes = size,
                                                          .timestamp = timestamp,
-                                                         .is_compressed = i % 3 == 1});
+                                                         .is_compressed = i % 3 == 1,
+                                                         .leader_epoch = epoch});
         if (i % 4 == 0 || token == 0) { world_run(world); }
         for (int k = 0; k < records; k++) {
             model->timestamps[model->end + k] = timestamp + k;
             model->bases[model->end + k] = model->end;
+            model->epochs[model->end + k] = epoch;
         }
         model->end += records;
     }
@@ -139,8 +143,10 @@ static void expect_time(struct world *world, struct plog_ref ref, const struct m
     const struct plog_out *out = &world_answer(world, token)->out;
     assert_true(world_answer(world, token)->is_done);
     assert_int_equal(out->result, PLOG_OK);
-    assert_int_equal(out->offset, expected == model->end ? -1 : expected);
-    if (expected < model->end) { assert_int_equal(out->timestamp_ms, model->timestamps[expected]); }
+    bool is_there = expected < model->end;
+    assert_int_equal(out->offset, is_there ? expected : -1);
+    assert_int_equal(out->timestamp_ms, is_there ? model->timestamps[expected] : -1);
+    assert_int_equal(out->leader_epoch, is_there ? model->epochs[expected] : -1);
 }
 
 /* Room is taken for the most that a batch may hold: what was accepted, not what a codec could make of so many bytes. */
@@ -209,7 +215,7 @@ static void every_time_is_found_to_the_record(void **state)
     }
 }
 
-static void expect_greatest(struct world *world, struct plog_ref ref, int64_t offset, int64_t timestamp)
+static void expect_greatest(struct world *world, struct plog_ref ref, int64_t offset, int64_t timestamp, int32_t epoch)
 {
     uint64_t token = world->next_token++;
     assert_int_equal(plog_find_greatest(world->plog, ref, token, &world->out), BASE_OK);
@@ -219,6 +225,7 @@ static void expect_greatest(struct world *world, struct plog_ref ref, int64_t of
     assert_int_equal(out->result, PLOG_OK);
     assert_int_equal(out->offset, offset);
     assert_int_equal(out->timestamp_ms, timestamp);
+    assert_int_equal(out->leader_epoch, epoch);
 }
 
 static void the_greatest_time_is_the_first_in_the_files_deleted_or_not(void **state)
@@ -227,20 +234,22 @@ static void the_greatest_time_is_the_first_in_the_files_deleted_or_not(void **st
     static const int64_t timestamps[] = {-1, 7, 9, 9, 8};
     static const struct {
         int64_t offset, timestamp;
-    } expected[] = {{0, -1}, {1, 7}, {2, 9}, {2, 9}, {2, 9}};
+        int32_t epoch;
+    } expected[] = {{0, -1, 0}, {1, 7, 3}, {2, 9, 6}, {2, 9, 6}, {2, 9, 6}};
     struct world *world = given_world();
     struct plog_ref ref = world_log(world, 0, "topic", 0);
-    expect_greatest(world, ref, -1, -1);
+    expect_greatest(world, ref, -1, -1, -1);
     for (size_t i = 0; i < BASE_ARRAY_COUNT(timestamps); i++) {
-        (void)world_append(world, ref, (struct batch_ask){.value_bytes = 10, .timestamp = timestamps[i]});
+        struct batch_ask ask = {.value_bytes = 10, .timestamp = timestamps[i], .leader_epoch = 3 * (int32_t)i};
+        (void)world_append(world, ref, ask);
         world_run(world);
-        expect_greatest(world, ref, expected[i].offset, expected[i].timestamp);
+        expect_greatest(world, ref, expected[i].offset, expected[i].timestamp, expected[i].epoch);
     }
     for (int64_t start = 1; start <= 5; start++) {
         assert_int_equal(plog_move_start(world->plog, ref, world->next_token++, start, &world->out), BASE_OK);
         world->wants_continue = true;
         world_run(world);
-        expect_greatest(world, ref, 2, 9);
+        expect_greatest(world, ref, 2, 9, 6);
     }
     world_free(world);
 }
