@@ -489,7 +489,9 @@ int16_t commit_error(uint32_t token)
     return ((const struct kafka_offset_commit_response *)answer_of(token))->topics[0].partitions[0].error_code;
 }
 
-int64_t fetched(const char *group, const char *topic, int32_t partition)
+const struct kafka_offset_fetch_response_offset_fetch_response_partitions *fetched_line(const char *group,
+                                                                                        const char *topic,
+                                                                                        int32_t partition)
 {
     struct kafka_offset_fetch_request_offset_fetch_request_group *request =
         kafka_offset_fetch_request_offset_fetch_request_group_take(&texts, 1);
@@ -503,7 +505,16 @@ int64_t fetched(const char *group, const char *topic, int32_t partition)
     const struct kafka_offset_fetch_response_offset_fetch_response_group *answer =
         answer_of(ask(GROUP_FETCH, 8, group, request));
     assert_int_equal(answer->error_code, KAFKA_ERROR_NONE);
-    return answer->topics[0].partitions[0].committed_offset;
+    assert_int_equal(answer->topics_count, 1);
+    assert_string_equal(text_of(answer->topics[0].name), topic);
+    assert_int_equal(answer->topics[0].partitions_count, 1);
+    assert_int_equal(answer->topics[0].partitions[0].partition_index, partition);
+    return &answer->topics[0].partitions[0];
+}
+
+int64_t fetched(const char *group, const char *topic, int32_t partition)
+{
+    return fetched_line(group, topic, partition)->committed_offset;
 }
 
 const struct kafka_describe_groups_response_described_group *described(const char *group, int16_t version)

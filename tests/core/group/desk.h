@@ -96,6 +96,10 @@ uint32_t leave(int16_t version, const char *member, const char *instance);
 int16_t leave_error(uint32_t token);
 uint32_t commit(struct who who, const char *topic, int32_t partition, int64_t offset);
 int16_t commit_error(uint32_t token);
+/* What is fetched of the partition alone. */
+const struct kafka_offset_fetch_response_offset_fetch_response_partitions *fetched_line(const char *group,
+                                                                                        const char *topic,
+                                                                                        int32_t partition);
 int64_t fetched(const char *group, const char *topic, int32_t partition); /* -1: none */
 const struct kafka_describe_groups_response_described_group *described(const char *group, int16_t version);
 const char *state_of(const char *group);

@@ -101,6 +101,15 @@ static const struct kafka_offset_commit_response *commit_many(const char *group,
     return answer_of(ask(GROUP_COMMIT, 4, group, &request));
 }
 
+/* A fetch of all that the group has. */
+static const struct kafka_offset_fetch_response_offset_fetch_response_group *fetched_all(const char *group)
+{
+    static struct kafka_offset_fetch_request_offset_fetch_request_group all;
+    kafka_offset_fetch_request_offset_fetch_request_group_init(&all);
+    all.topics_count = -1;
+    return answer_of(ask(GROUP_FETCH, 8, group, &all));
+}
+
 static void words_beside_an_offset_are_kept_up_to_their_limit(void **state)
 {
     (void)state;
@@ -110,15 +119,43 @@ static void words_beside_an_offset_are_kept_up_to_their_limit(void **state)
                      KAFKA_ERROR_NONE);
     assert_int_equal(commit_many("s", 4, kafka_text_words("123456789"), -1)->topics[0].partitions[3].error_code,
                      KAFKA_ERROR_OFFSET_METADATA_TOO_LARGE);
-    struct kafka_offset_fetch_request_offset_fetch_request_group all;
-    kafka_offset_fetch_request_offset_fetch_request_group_init(&all);
-    all.topics_count = -1;
-    const struct kafka_offset_fetch_response_offset_fetch_response_group *answer =
-        answer_of(ask(GROUP_FETCH, 8, "s", &all));
+    const struct kafka_offset_fetch_response_offset_fetch_response_group *answer = fetched_all("s");
     assert_int_equal(answer->topics_count, 1);
     assert_int_equal(answer->topics[0].partitions_count, 4);
     assert_int_equal(answer->topics[0].partitions[2].committed_offset, 102);
     assert_string_equal(text_of(answer->topics[0].partitions[2].metadata), "12345678");
+}
+
+static void expect_an_offset_of_epoch(const char *group, int32_t partition, int64_t offset, int32_t epoch)
+{
+    assert_int_equal(fetched_line(group, "t", partition)->committed_offset, offset);
+    assert_int_equal(fetched_line(group, "t", partition)->committed_leader_epoch, epoch);
+    const struct kafka_offset_fetch_response_offset_fetch_response_group *all = fetched_all(group);
+    assert_int_equal(all->topics_count, 1);
+    assert_string_equal(text_of(all->topics[0].name), "t");
+    assert_int_equal(all->topics[0].partitions_count, 1);
+    assert_int_equal(all->topics[0].partitions[0].partition_index, partition);
+    assert_int_equal(all->topics[0].partitions[0].committed_offset, offset);
+    assert_int_equal(all->topics[0].partitions[0].committed_leader_epoch, epoch);
+}
+
+/* By it a consumer that comes back finds out whether what it had read has been replaced. */
+static void the_leader_epoch_of_what_was_read_last_is_kept_beside_its_offset(void **state)
+{
+    (void)state;
+    open_desk();
+    assert_int_equal(commit_error(commit(simple("s"), "t", 2, 5)), KAFKA_ERROR_NONE); /* of epoch 3: see desk.c */
+    assert_int_equal(commit_many("old", 1, kafka_text_null(), -1)->topics[0].partitions[0].error_code,
+                     KAFKA_ERROR_NONE); /* its version knows no epochs */
+    for (int life = 0; life < 3; life++) {
+        expect_an_offset_of_epoch("s", 2, 5, 3);
+        expect_an_offset_of_epoch("old", 0, 100, -1);
+        assert_int_equal(fetched_line("s", "t", 1)->committed_leader_epoch, -1); /* nothing was committed there */
+        if (life == 1) {
+            for (uint32_t log = 0; log < desk.config.logs_count; log++) { begin_snapshot(log); }
+        }
+        restart();
+    }
 }
 
 static void what_was_never_committed_is_fetched_as_nothing(void **state)
@@ -127,11 +164,7 @@ static void what_was_never_committed_is_fetched_as_nothing(void **state)
     open_desk();
     assert_int_equal(fetched("s", "t", 0), -1);
     assert_int_equal(fetched("s", "nope", 0), -1);
-    struct kafka_offset_fetch_request_offset_fetch_request_group all;
-    kafka_offset_fetch_request_offset_fetch_request_group_init(&all);
-    all.topics_count = -1;
-    const struct kafka_offset_fetch_response_offset_fetch_response_group *answer =
-        answer_of(ask(GROUP_FETCH, 8, "s", &all));
+    const struct kafka_offset_fetch_response_offset_fetch_response_group *answer = fetched_all("s");
     assert_int_equal(answer->topics_count, 0);
     assert_int_equal(answer->error_code, KAFKA_ERROR_NONE);
 }
@@ -535,6 +568,7 @@ int main(void)
         TEST(a_consumer_that_assigns_by_itself_commits_without_a_group),
         TEST(what_is_not_there_can_not_be_committed_to),
         TEST(words_beside_an_offset_are_kept_up_to_their_limit),
+        TEST(the_leader_epoch_of_what_was_read_last_is_kept_beside_its_offset),
         TEST(what_was_never_committed_is_fetched_as_nothing),
         TEST(nothing_is_seen_before_it_is_committed_and_it_is_answered_only_then),
         TEST(a_thousand_commits_that_wait_are_one_proposal),
