@@ -37,7 +37,12 @@ KAFKA_JVM = ["-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:Initiati
 
 
 class Trouble(Exception):
-    """The comparison can't go on."""
+    """A case can't be measured."""
+
+
+# What a case may end by: a broker, a generator or a file that is not as it should be. RuntimeError is what tests/peer/kafka.py raises,
+# AssertionError tests/e2e/wire.py.
+TROUBLES = (Trouble, subprocess.SubprocessError, RuntimeError, OSError, AssertionError)
 
 
 def until(condition, timeout_s, what):
@@ -174,12 +179,19 @@ class Kafka(Broker):
         self.kafka = kafka.Kafka(directory, heap=heap, jvm=[*KAFKA_JVM, f"-Xms{heap}"], settings={"log.segment.delete.delay.ms": "0"})
 
     def start(self):
-        self.kafka.start()
+        try:
+            self.kafka.start()
+        except BaseException:
+            self.kafka.kill()
+            raise
         self.bootstrap = self.kafka.bootstrap
         self.pid = self.kafka.process.pid
 
     def stop(self):
-        self.kafka.stop()
+        try:
+            self.kafka.stop()
+        except subprocess.TimeoutExpired:
+            self.kafka.kill()
 
 
 class Ideal(Served):
@@ -216,7 +228,10 @@ class Ideal(Served):
 
 
 class Stable:
-    """Starts a broker when it is first asked for, and stops all at the end. KIND:fresh is one that nobody has asked for before. No kind: none."""
+    """Starts a broker when it is first asked for, and stops all at the end. KIND:fresh is one that nobody has asked for before. No kind: none.
+
+    renew() stops all, so that whoever asks next gets new ones: after a trouble nobody knows what is left of those.
+    """
 
     def __init__(self, heap="1g", directory=None):
         self.heap = heap
@@ -230,7 +245,7 @@ class Stable:
             return None
         name, _, is_fresh = kind.partition(":")
         if is_fresh and name in self.brokers:
-            self.brokers.pop(name).stop()
+            self.end(self.brokers.pop(name))
         if name not in self.brokers:
             self.count += 1
             place = os.path.join(self.directory, f"{name}.{self.count}")
@@ -240,7 +255,17 @@ class Stable:
             self.brokers[name] = broker
         return self.brokers[name]
 
+    @staticmethod
+    def end(broker):
+        broker.stop()
+        shutil.rmtree(broker.directory, ignore_errors=True)
+
+    def renew(self):
+        while self.brokers:
+            self.end(self.brokers.popitem()[1])
+
     def close(self):
-        for broker in self.brokers.values():
-            broker.stop()
-        shutil.rmtree(self.directory, ignore_errors=True)
+        try:
+            self.renew()
+        finally:
+            shutil.rmtree(self.directory, ignore_errors=True)

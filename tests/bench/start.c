@@ -34,9 +34,12 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
 }
 
+static pid_t child;
+
 static int stop(const char *what)
 {
     fprintf(stderr, "bench-start: %s: %s\n", what, strerror(errno));
+    if (child > 0) { (void)kill(child, SIGKILL); } /* it may have ended by itself */
     exit(1);
 }
 
@@ -97,7 +100,7 @@ int main(int argc, char **argv)
     if (frame_bytes <= 0) { (void)stop(argv[2]); }
 
     uint64_t began_ns = now_ns();
-    pid_t child = fork();
+    child = fork();
     if (child < 0) { (void)stop("fork"); }
     if (child == 0) {
         int nothing_fd = open("/dev/null", O_WRONLY);

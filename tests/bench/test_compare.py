@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""tests/bench/compare itself, with loads and brokers that are made up: what becomes of a case that fails."""
+
+import argparse
+import contextlib
+import importlib.machinery
+import importlib.util
+import io
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def load_program(name):
+    """A program without an ending, as a module."""
+    loader = importlib.machinery.SourceFileLoader(name, os.path.join(HERE, name))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
+    loader.exec_module(module)
+    return module
+
+
+sys.dont_write_bytecode = True
+compare = load_program("compare")
+brokers, report, rows = compare.brokers, compare.report, compare.rows
+
+
+class FakeStable:
+    """Brokers that are their own kind."""
+
+    def __init__(self):
+        self.directory, self.heap, self.renewed = "", "1g", 0
+
+    @staticmethod
+    def get(kind):
+        return kind or None
+
+    def renew(self):
+        self.renewed += 1
+
+    def close(self):
+        pass
+
+
+def case_of(load, name="a case", row=3, arms=rows.SPOKEN, figures=(rows.CPU_REQUEST,), **more):
+    return rows.Case(row, name, load, figures, arms, **{"warm": 0, **more})
+
+
+def run(cases, **wanted):
+    """(exit code, what it said, the results it has left, the brokers it had)"""
+    stable = FakeStable()
+    with tempfile.TemporaryDirectory() as out:
+        args = argparse.Namespace(**{"rows": [], "pairs": 2, "seconds": 1, "only": "", "durability": None, "out": out, "dir": None, "heap": "1g",
+                                     "without": [], "check": False, **wanted})
+        kept = compare.rows.ROWS, compare.brokers.Stable
+        compare.rows.ROWS = {row: lambda row=row: [case for case in cases if case.row == row] for row in sorted({case.row for case in cases})}
+        compare.brokers.Stable = lambda *_: stable
+        said = io.StringIO()
+        try:
+            with contextlib.redirect_stdout(said):
+                code = compare.compare(args)
+        finally:
+            compare.rows.ROWS, compare.brokers.Stable = kept
+        return code, said.getvalue(), report.read(out), stable
+
+
+def steady(value):
+    return lambda *_: {"cpu_us_request": value}
+
+
+class Failures(unittest.TestCase):
+    def test_a_case_that_fails_is_named_and_the_next_is_measured(self):
+        for trouble in (brokers.Trouble("no such thing"), subprocess.TimeoutExpired("a generator", 300), RuntimeError("Kafka did not start"),
+                        ConnectionResetError("by the broker"), AssertionError("answer 3 where 4 is due")):
+            def fails(*_, trouble=trouble):
+                raise trouble
+
+            code, said, results, stable = run([case_of(fails, "fails"), case_of(steady(2.0), "goes on", row=4)])
+            self.assertEqual(code, 1)
+            self.assertIn("not measured: row 3: fails", said)
+            self.assertEqual([result["case"] for result in results], ["goes on"])
+            self.assertEqual(stable.renewed, 1)
+
+    def test_what_is_no_trouble_of_a_case_ends_the_run(self):
+        def fails(*_):
+            raise KeyError("a mistake of the comparison")
+
+        with self.assertRaises(KeyError):
+            run([case_of(fails)])
+
+    def test_all_well(self):
+        code, _, results, stable = run([case_of(steady(2.0))])
+        self.assertEqual((code, len(results), stable.renewed), (0, 1, 0))
+
+
+if __name__ == "__main__":
+    unittest.main()
