@@ -21,6 +21,7 @@ INVALID_TOPIC, INVALID_ACKS, UNSUPPORTED_VERSION, TOPIC_EXISTS = 17, 21, 35, 36
 NOT_LEADER, INVALID_TIMESTAMP, SESSION_NOT_FOUND, UNSUPPORTED_COMPRESSION = 6, 32, 70, 76
 INVALID_PARTITIONS, INVALID_REPLICATION, INVALID_REQUEST, POLICY_VIOLATION = 37, 38, 42, 44
 OUT_OF_ORDER_SEQUENCE, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, NOT_ALLOWED_TRANSACTION, INVALID_RECORD = 45, 47, 48, 53, 87
+GROUP_ID_NOT_FOUND = 69
 SERVED = {0, 1, 2, 3, *range(8, 21), 21, 22, 23, 32, 33, 35, 36, 37, 42, 44, 47, 60, 61, 74, 75}
 
 
@@ -352,6 +353,17 @@ def test_odd_fetches_and_offsets_are_answered_as_kafka_does():
                            (-(1 << 63), (UNSUPPORTED_VERSION, -1, -1)), (0, (NONE, now, 0)), (now, (NONE, now, 0)),
                            (now + 1, (NONE, -1, -1)), ((1 << 63) - 1, (NONE, -1, -1))):
             equal(conn.list_offsets("few", {0: when})[0], want, f"ListOffsets of {when}")
+
+
+def test_a_name_that_leaves_no_room_for_the_words_about_it():
+    """A group that is missing is named in a text of the answer, which may be no longer than the name itself was."""
+    with Broker(name="long") as broker, Conn(broker.host, broker.port) as conn:
+        for size in (32750, 32751, 32767):
+            name = wire.uvarint(size + 1) + b"n" * size
+            reader = conn.call(wire.DESCRIBE_GROUPS, 6, b"\0" + wire.uvarint(2) + name + b"\0\0")  # tags of the header, one group
+            head = struct.pack(">bib", 0, 0, 2) + struct.pack(">h", GROUP_ID_NOT_FOUND)
+            equal(reader.data[4:4 + len(head)], head, f"what is said of a missing group with a name of {size} bytes")
+        is_alive(broker)
 
 
 def test_requests_that_memory_can_never_hold_end():

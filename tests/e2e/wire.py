@@ -35,7 +35,10 @@ def crc32c(data, crc=0):
 
 
 def varint(value):
-    value = (value << 1) ^ (value >> 63)
+    return uvarint((value << 1) ^ (value >> 63))
+
+
+def uvarint(value):
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)

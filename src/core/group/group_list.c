@@ -34,17 +34,22 @@ static struct member_words words_of(const struct group__group *group, const stru
     return words;
 }
 
+/* A name may be as long as a text can be: of one that leaves no room for the words about it, its beginning is said. */
 static struct kafka_text missing_words(struct base_arena *arena, struct base_slice group_id)
 {
     static const char before[] = "Group ";
     static const char after[] = " not found.";
-    size_t bytes = sizeof before - 1 + group_id.size_bytes + sizeof after - 1;
-    char *words = base_arena_take_bytes(arena, bytes);
+    size_t words_bytes = sizeof before - 1 + sizeof after - 1;
+    size_t name_bytes = base_min_size(group_id.size_bytes, KAFKA_TEXT_BYTES_MAX - words_bytes);
+    if (name_bytes < group_id.size_bytes) { /* not in the middle of a letter */
+        while (name_bytes > 0 && (group_id.at[name_bytes] & 0xc0) == 0x80) { name_bytes -= 1; }
+    }
+    char *words = base_arena_take_bytes(arena, words_bytes + name_bytes);
     CHECK(words != NULL); /* its room was looked at */
     memcpy(words, before, sizeof before - 1);
-    if (group_id.size_bytes > 0) { memcpy(words + sizeof before - 1, group_id.at, group_id.size_bytes); }
-    memcpy(words + sizeof before - 1 + group_id.size_bytes, after, sizeof after - 1);
-    return kafka_text_of(words, bytes);
+    if (name_bytes > 0) { memcpy(words + sizeof before - 1, group_id.at, name_bytes); }
+    memcpy(words + sizeof before - 1 + name_bytes, after, sizeof after - 1);
+    return kafka_text_of(words, words_bytes + name_bytes);
 }
 
 enum group__verdict group__decide_describe(struct groups *groups, struct group__request *request)

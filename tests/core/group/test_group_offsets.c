@@ -431,6 +431,31 @@ static void a_deleted_group_takes_its_offsets_along(void **state)
     assert_int_equal(described("s", 6)->error_code, KAFKA_ERROR_GROUP_ID_NOT_FOUND);
 }
 
+/* Whose letters are of so many bytes each. */
+static struct base_slice missing_words(const char *letter, size_t size_bytes)
+{
+    static char name[KAFKA_TEXT_BYTES_MAX + 1];
+    size_t letter_bytes = strlen(letter);
+    assert_true(size_bytes < sizeof name);
+    for (size_t i = 0; i < size_bytes; i++) { name[i] = letter[i % letter_bytes]; }
+    name[size_bytes] = '\0';
+    return kafka_text_slice(described(name, 6)->error_message);
+}
+
+static void a_group_with_the_longest_name_is_missing_in_words_that_are_a_text(void **state)
+{
+    (void)state;
+    open_desk();
+    size_t longest_bytes = KAFKA_TEXT_BYTES_MAX - strlen("Group  not found.");
+    assert_int_equal(missing_words("n", longest_bytes).size_bytes, KAFKA_TEXT_BYTES_MAX);
+    assert_int_equal(missing_words("n", longest_bytes + 1).size_bytes, KAFKA_TEXT_BYTES_MAX);
+    assert_int_equal(missing_words("n", KAFKA_TEXT_BYTES_MAX).size_bytes, KAFKA_TEXT_BYTES_MAX);
+    struct base_slice words = missing_words("\xc3\xbc", KAFKA_TEXT_BYTES_MAX - 1);
+    assert_true(words.size_bytes <= KAFKA_TEXT_BYTES_MAX);
+    assert_memory_equal(words.at + words.size_bytes - strlen("\xbc not found."), "\xbc not found.",
+                        strlen("\xbc not found."));
+}
+
 static int32_t listed(const char *filter, const char *type)
 {
     static struct kafka_list_groups_request request;
@@ -584,6 +609,7 @@ int main(void)
         TEST(an_operator_deletes_offsets_that_nobody_is_reading),
         TEST(of_a_running_group_that_is_no_consumer_nothing_can_be_deleted),
         TEST(a_deleted_group_takes_its_offsets_along),
+        TEST(a_group_with_the_longest_name_is_missing_in_words_that_are_a_text),
         TEST(groups_are_listed_by_state_and_type),
         TEST(groups_are_listed_when_every_log_to_be_led_here_is),
         TEST(the_log_written_anew_says_the_same_whatever_goes_on_meanwhile),
