@@ -5,7 +5,7 @@ replay   weir bench replay: requests encoded once; the generator is hardly ever 
 rdkafka  rdkafka_performance, of librdkafka's examples
 java     Kafka's own ProducerPerformance, of the pinned jars
 
-Figures of the broker are read from /proc/PID/stat around the run: cpu_us_request, cpu_ns_record, cpu_ms_gib, busy (its processor time by
+Figures of the broker are read from its processor-time clock around the run: cpu_us_request, cpu_ns_record, cpu_ms_gib, busy (its processor time by
 time passed), memory_mib; generator_busy is the same of the generator: near 1 and above it is the generator that is measured.
 """
 

@@ -33,28 +33,41 @@ def result_of(case, figure, values, command):
     first = case.arms[0].label
     out = {"row": case.row, "case": case.name, "durability": {True: "durable", False: "page cache", None: ""}[case.is_durable],
            "generator": case.generator, "figure": figure.label, "unit": figure.unit, "better": figure.better, "command": command,
-           "arms": {label: spread(runs) for label, runs in values.items() if runs}, "ratios": {}, "goals": []}
+           "arms": {label: spread(runs) for label, runs in values.items() if runs}, "ratios": {}, "no_ratio": {},
+           "goals": []}
     own = values[first]
     for label, runs in values.items():
-        if label == first or not runs or any(value == 0 for value in runs):
+        if label == first:
             continue
-        out["ratios"][label] = spread([(own[i] + own[i + 1]) / 2 / runs[i] for i in range(len(runs))])
+        why = ("not measured" if not runs else f"a run of {label} gave 0" if any(value == 0 for value in runs) else
+               f"a run of {first} gave 0" if any(value == 0 for value in own) else "")
+        if why:
+            out["no_ratio"][label] = why
+        else:
+            out["ratios"][label] = spread([(own[i] + own[i + 1]) / 2 / runs[i] for i in range(len(runs))])
     for label, limit in figure.goals:
         value = out["arms"][first]["median"] if label == "" else out["ratios"].get(label, {}).get("median")
-        if value is not None:
-            out["goals"].append({"of": label, "limit": limit, "value": value, "met": judge(figure.better, value, limit)})
+        if value is None:
+            out["no_ratio"].setdefault(label, "left out")
+        out["goals"].append({"of": label, "limit": limit, "value": value, "met": None if value is None else judge(figure.better, value, limit)})
     return out
 
 
 def goal_text(result, goal):
     sign = ">=" if result["better"] == "more" else "<="
     of = f" x {goal['of']}" if goal["of"] else f" {result['unit']}"
-    short = "" if goal["met"] >= 1 else " SHORT" if goal["met"] < 0.8 else " nearly"
+    short = f": no ratio, {result['no_ratio'][goal['of']]}" if goal["met"] is None else "" if goal["met"] >= 1 else " SHORT" if goal["met"] < 0.8 else " nearly"
     return f"{sign} {number(goal['limit'])}{of}{short}"
 
 
 def ratio_text(ratio):
     return f"{number(ratio['median'])} ({number(ratio['low'])}-{number(ratio['high'])})"
+
+
+def ratio_of(result, label):
+    """A ratio, or why there is none where one is due."""
+    why = result["no_ratio"].get(label)
+    return ratio_text(result["ratios"][label]) if label in result["ratios"] else f"no ratio: {why}" if why else ""
 
 
 def others_text(result):
@@ -72,7 +85,7 @@ def text(results, about):
             lines += ["", here, f"    {result['command']}{others_text(result)}"]
             head = here
         arms = "  ".join(f"{label} {number(value['median'])}" for label, value in result["arms"].items())
-        ratios = "  ".join(f"/{label} {ratio_text(ratio)}" for label, ratio in result["ratios"].items())
+        ratios = "  ".join(f"/{label} {ratio_of(result, label)}" for label in (*result["ratios"], *result["no_ratio"]))
         goals = "; ".join(goal_text(result, goal) for goal in result["goals"])
         lines.append(f"    {result['figure'] + ', ' + result['unit']:<30} {arms:<52} {ratios:<52} {goals}".rstrip())
     return "\n".join(lines) + "\n"
@@ -93,21 +106,19 @@ def markdown(results):
         def arm(label):
             return number(result["arms"][label]["median"]) if label in result["arms"] else ""
 
-        def ratio(label):
-            return ratio_text(result["ratios"][label]) if label in result["ratios"] else ""
-
         other = others[0] if others else ""
         goals = "; ".join(goal_text(result, goal) for goal in result["goals"])
         case = result["case"] + (f", {result['durability']}" if result["durability"] else "") + f" ({result['generator']}){others_text(result).rstrip()}"
         case, last = ("" if case == last else case), case
         lines.append(f"| {case} | {result['figure']}, {result['unit']} | {arm(labels[0])} | {arm('kafka')} | {arm('ideal')} | "
-                     f"{arm(other) + ' (' + other + ')' if other else ''} | {ratio('kafka')} | {ratio('ideal')} | {ratio(other)} | {goals} |")
+                     f"{arm(other) + ' (' + other + ')' if other else ''} | {ratio_of(result, 'kafka')} | {ratio_of(result, 'ideal')} | "
+                     f"{ratio_of(result, other)} | {goals} |")
     return "\n".join(lines) + "\n"
 
 
 def picture(results):
     """A bar for each goal: how far it is met, on a scale of powers of two around 1."""
-    bars = [(result, goal) for result in results for goal in result["goals"]]
+    bars = [(result, goal) for result in results for goal in result["goals"] if goal["met"] is not None]
     left, wide, high, octaves = 560, 420, 18, 4
     middle = left + wide / 2
 
@@ -154,6 +165,9 @@ def write(folder, results, about):
 def read(folder):
     try:
         with open(os.path.join(folder, "table.json"), encoding="utf-8") as file:
-            return json.load(file)["results"]
+            results = json.load(file)["results"]
     except FileNotFoundError:
         return []
+    for result in results: # of before there was one
+        result.setdefault("no_ratio", {})
+    return results

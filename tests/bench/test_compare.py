@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""tests/bench/compare itself, with loads and brokers that are made up: what becomes of a case that fails."""
+"""tests/bench/compare itself, with loads and brokers that are made up: what becomes of a case that fails, and of what was
+measured."""
 
 import argparse
 import contextlib
@@ -95,6 +96,41 @@ class Failures(unittest.TestCase):
     def test_all_well(self):
         code, _, results, stable = run([case_of(steady(2.0))])
         self.assertEqual((code, len(results), stable.renewed), (0, 1, 0))
+
+
+class Ratios(unittest.TestCase):
+    @staticmethod
+    def figures(kafka, weir=10.0):
+        goals = (("kafka", 0.5), ("ideal", 2))
+        load = lambda broker, *_: {"cpu_us_request": {"weir": weir, "kafka": kafka}[broker]} # noqa: E731
+        return run([case_of(load, figures=(rows.goal(rows.CPU_REQUEST, *goals),))])
+
+    def test_a_ratio_and_how_far_the_goal_is_met(self):
+        code, said, (result,), _ = self.figures(40.0)
+        self.assertEqual((code, result["ratios"]["kafka"]["median"], result["no_ratio"]), (0, 0.25, {"ideal": "left out"}))
+        self.assertEqual([goal["met"] for goal in result["goals"]], [2.0, None])
+        self.assertIn("<= 2.00 x ideal: no ratio, left out", said)
+
+    def test_why_there_is_no_ratio_is_said(self):
+        for kafka, weir, why in ((0.0, 10.0, "a run of kafka gave 0"), (10.0, 0.0, "a run of weir gave 0")):
+            _, said, (result,), _ = self.figures(kafka, weir)
+            self.assertEqual((result["ratios"], result["no_ratio"]["kafka"]), ({}, why))
+            self.assertIn(f"/kafka no ratio: {why}", said)
+            self.assertIn(f"no ratio: {why}", report.markdown([result]))
+            report.picture([result])
+
+    def test_a_figure_that_the_load_does_not_give(self):
+        code, said, results, _ = run([case_of(steady(2.0), figures=(rows.CPU_REQUEST, rows.P50))])
+        self.assertEqual((code, results), (1, []))
+        self.assertIn("does not say p50_us", said)
+
+    def test_processor_time_is_of_the_process_and_finer_than_a_tick(self):
+        served = brokers.Served()
+        served.pid = os.getpid()
+        before = served.cpu_s()
+        while served.cpu_s() == before:
+            pass
+        self.assertLess(served.cpu_s() - before, 0.005)
 
 
 if __name__ == "__main__":
