@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -31,11 +32,45 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def _full_name(name):
+    return name if name.startswith("kafka.") or name.startswith("org.") else "org.apache.kafka.tools." + name
+
+
+def _tool_command(heap="256m"):
+    return ["java", f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", class_path()]
+
+
 def tool(name, *args, **kwargs):
     """Runs one of Kafka's tools, by its class name under org.apache.kafka.tools, or its full name."""
-    full = name if name.startswith("kafka.") or name.startswith("org.") else "org.apache.kafka.tools." + name
-    return subprocess.run(["java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", class_path(), full, *args],
-                          check=False, capture_output=True, text=True, **kwargs)
+    return subprocess.run([*_tool_command(), _full_name(name), *args], check=False, capture_output=True, text=True, **kwargs)
+
+
+class Tools:
+    """The same, many of them in one JVM, one after the other: run(...) is its exit code and what it has printed. See Tools.java."""
+
+    def __init__(self):
+        self.process = subprocess.Popen([*_tool_command(), os.path.join(HERE, "Tools.java")], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def run(self, name, *args, timeout_s=120):
+        timer = threading.Timer(timeout_s, self.process.kill)
+        timer.start()
+        try:
+            self.process.stdin.write("\t".join([_full_name(name), *args]).encode() + b"\n")
+            self.process.stdin.flush()
+            head = self.process.stdout.readline().split()
+            if len(head) != 2:
+                raise RuntimeError(f"the JVM of the tools ended in {name} {' '.join(args)}")
+            return int(head[0]), self.process.stdout.read(int(head[1])).decode()
+        finally:
+            timer.cancel()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait()
 
 
 class Kafka:
