@@ -70,9 +70,16 @@ def ratio_of(result, label):
     return ratio_text(result["ratios"][label]) if label in result["ratios"] else f"no ratio: {why}" if why else ""
 
 
-def others_text(result):
-    """How far the machine was ours."""
-    return "" if result.get("others") is None else f"   (others used {number(result['others'])} cores meanwhile)"
+def warm_text(label, warm):
+    return (f"{label} warmed by {warm['runs']} runs" if warm["is_warm"] else
+            f"{label} not warm after {warm['runs']} runs: the last two differed by {warm['change']:.0%}".replace("%", " %"))
+
+
+def conditions_text(result):
+    """How far the machine was ours, and whether Kafka was warm."""
+    said = [] if result.get("others") is None else [f"others used {number(result['others'])} cores meanwhile"]
+    said += [warm_text(label, warm) for label, warm in result.get("warm", {}).items()]
+    return f"   ({'; '.join(said)})" if said else ""
 
 
 def text(results, about):
@@ -82,7 +89,7 @@ def text(results, about):
     for result in results:
         here = f"row {result['row']}: {result['case']}" + (f", {result['durability']}" if result["durability"] else "") + f" [{result['generator']}]"
         if here != head:
-            lines += ["", here, f"    {result['command']}{others_text(result)}"]
+            lines += ["", here, f"    {result['command']}{conditions_text(result)}"]
             head = here
         arms = "  ".join(f"{label} {number(value['median'])}" for label, value in result["arms"].items())
         ratios = "  ".join(f"/{label} {ratio_of(result, label)}" for label in (*result["ratios"], *result["no_ratio"]))
@@ -108,7 +115,7 @@ def markdown(results):
 
         other = others[0] if others else ""
         goals = "; ".join(goal_text(result, goal) for goal in result["goals"])
-        case = result["case"] + (f", {result['durability']}" if result["durability"] else "") + f" ({result['generator']}){others_text(result).rstrip()}"
+        case = result["case"] + (f", {result['durability']}" if result["durability"] else "") + f" ({result['generator']}){conditions_text(result).rstrip()}"
         case, last = ("" if case == last else case), case
         lines.append(f"| {case} | {result['figure']}, {result['unit']} | {arm(labels[0])} | {arm('kafka')} | {arm('ideal')} | "
                      f"{arm(other) + ' (' + other + ')' if other else ''} | {ratio_of(result, 'kafka')} | {ratio_of(result, 'ideal')} | "

@@ -46,7 +46,7 @@ class Case:
     arms: tuple
     is_durable: typing.Optional[bool] = False  # None: it does not matter
     generator: str = "replay"
-    warm: int = 1  # runs before the first that counts, on Kafka
+    is_warmed: bool = True  # Kafka runs it before, until its cost is steady
 
 
 WEIR, KAFKA, IDEAL = Arm("weir", "weir"), Arm("kafka", "kafka"), Arm("ideal", "ideal")
@@ -346,12 +346,12 @@ def row_13():
         figure = Figure("start_ms", "exec to first acknowledgement", "ms", "less", (("", limit), *((("kafka", 1 / 200),) if with_kafka else ())))
         arms = (Arm("weir", "", {"kind": "weir", "partitions": partitions}),
                 *((Arm("kafka", "", {"kind": "kafka", "partitions": partitions}),) if with_kafka else ()))
-        return Case(13, f"second start, {name}", second_start, (figure,), arms, None, generator="bench-start", warm=0)
+        return Case(13, f"second start, {name}", second_start, (figure,), arms, None, generator="bench-start", is_warmed=False)
 
     first = Figure("start_ms", "exec to the first topic made", "ms", "less", (("", 8),))
     return [case("1 partition", 1, 3, True), case("10,000 partitions", 10000, 15, False),
             case(f"{PARTITIONS_MAX:,} partitions, the limit of a node", PARTITIONS_MAX, 15 + (80 - 15) * (PARTITIONS_MAX - 10000) / 90000, False),
-            Case(13, "first start, which formats the disk", first_start, (first,), (Arm("weir", ""),), None, generator="bench-start", warm=0)]
+            Case(13, "first start, which formats the disk", first_start, (first,), (Arm("weir", ""),), None, generator="bench-start", is_warmed=False)]
 
 
 def idle_memory(broker, context, options, is_durable):
@@ -363,7 +363,7 @@ def row_14():
     return [Case(14, "idle, 2 shards, just started", idle_memory,
                  (Figure("rss_mib", "resident memory", "MiB", "less", (("", 3), ("kafka", 0.01))),
                   Figure("anon_mib", "of it anonymous", "MiB", "less", (("", 1),))),
-                 (Arm("weir", "weir-2:fresh"), Arm("kafka", "kafka")), None, generator="-", warm=0)]
+                 (Arm("weir", "weir-2:fresh"), Arm("kafka", "kafka")), None, generator="-", is_warmed=False)]
 
 
 def connections_memory(broker, context, options, is_durable):
@@ -390,7 +390,7 @@ def connections_memory(broker, context, options, is_durable):
 def row_15():
     return [Case(15, "10,000 idle connections", connections_memory,
                  (Figure("bytes_connection", "anonymous memory a connection", "bytes", "less", (("", 600),)),),
-                 (Arm("weir", "weir:fresh"),), None, generator="own sockets", warm=0)]
+                 (Arm("weir", "weir:fresh"),), None, generator="own sockets", is_warmed=False)]
 
 
 def row_21():
@@ -427,7 +427,7 @@ def binary_size(broker, context, options, is_durable):
 
 def row_29():
     return [Case(29, "weir, stripped, dynamically linked", binary_size, (Figure("mib", "size", "MiB", "less", (("", 1.5),)),), (Arm("weir", ""),),
-                 None, generator="strip", warm=0)]
+                 None, generator="strip", is_warmed=False)]
 
 
 def row_31():

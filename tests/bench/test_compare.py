@@ -48,7 +48,7 @@ class FakeStable:
 
 
 def case_of(load, name="a case", row=3, arms=rows.SPOKEN, figures=(rows.CPU_REQUEST,), **more):
-    return rows.Case(row, name, load, figures, arms, **{"warm": 0, **more})
+    return rows.Case(row, name, load, figures, arms, **{"is_warmed": False, **more})
 
 
 def run(cases, **wanted):
@@ -96,6 +96,36 @@ class Failures(unittest.TestCase):
     def test_all_well(self):
         code, _, results, stable = run([case_of(steady(2.0))])
         self.assertEqual((code, len(results), stable.renewed), (0, 1, 0))
+
+
+class WarmUp(unittest.TestCase):
+    @staticmethod
+    def warmed(*costs):
+        """The case's result, where Kafka's runs cost so much, each more than those as the last."""
+        left = list(costs)
+
+        def load(broker, *_):
+            return {"cpu_us_request": 10.0 if broker == "weir" else left.pop(0) if len(left) > 1 else left[0]}
+
+        _, said, (result,), _ = run([case_of(load, is_warmed=True)])
+        return result, said
+
+    def test_until_two_runs_in_a_row_cost_the_same(self):
+        result, said = self.warmed(100.0, 50.0, 40.0, 37.0, 20.0)
+        self.assertEqual(result["warm"]["kafka"]["runs"], 4)
+        self.assertEqual(result["arms"]["kafka"]["median"], 20.0)
+        self.assertIn("kafka warmed by 4 runs", said)
+
+    def test_it_may_rise(self):
+        self.assertEqual(self.warmed(20.0, 30.0, 32.0)[0]["warm"]["kafka"]["runs"], 3)
+
+    def test_never_steady(self):
+        result, said = self.warmed(*[100.0, 50.0] * 20)
+        self.assertEqual(result["warm"]["kafka"]["runs"], 8)
+        self.assertIn("kafka not warm after 8 runs: the last two differed by 50 %", said)
+
+    def test_weir_is_not_warmed(self):
+        self.assertEqual(list(self.warmed(10.0)[0]["warm"]), ["kafka"])
 
 
 class Ratios(unittest.TestCase):
