@@ -288,6 +288,174 @@ static void connections_may_stay_idle_for_ever(void **state)
     assert_int_equal(settings.broker.idle_ms, 1000);
 }
 
+/* Every number that is a field of its own, and where the node looks for it. */
+#define NUMBERS(X)                                                                    \
+    X("auto.create.topics.enable", broker.is_auto_create)                             \
+    X("fetch.max.bytes", broker.fetch_bytes_max)                                      \
+    X("group.initial.rebalance.delay.ms", broker.group_initial_delay_ms)              \
+    X("group.max.session.timeout.ms", broker.group_session_max_ms)                    \
+    X("group.max.size", broker.group_size_max)                                        \
+    X("group.min.session.timeout.ms", broker.group_session_min_ms)                    \
+    X("log.retention.check.interval.ms", broker.retention_check_ms)                   \
+    X("max.connections", connections_max)                                             \
+    X("max.connections.per.ip", broker.address_connections_max)                       \
+    X("max.decompressed.message.bytes", broker.decompressed_bytes_max)                \
+    X("max.incremental.fetch.session.cache.slots", broker.session_slots_max)          \
+    X("max.request.partition.size.limit", broker.described_partitions_max)            \
+    X("metadata.log.max.record.bytes.between.snapshots", broker.metadata_grown_bytes) \
+    X("node.id", broker.node_id)                                                      \
+    X("num.partitions", broker.partitions_default)                                    \
+    X("offset.metadata.max.bytes", broker.offset_metadata_max)                        \
+    X("offsets.retention.check.interval.ms", broker.offsets_check_ms)                 \
+    X("offsets.retention.minutes", broker.offsets_retention_minutes)                  \
+    X("producer.id.expiration.ms", broker.producer_expiry_ms)                         \
+    X("queued.max.request.bytes", queued_bytes_max)                                   \
+    X("socket.request.max.bytes", broker.request_bytes_max)                           \
+    X("weir.check.slow", broker.is_check_slow)                                        \
+    X("weir.coordinator.groups", broker.coordinator_groups)                           \
+    X("weir.fetch.session.bytes.max", broker.session_bytes_max)                       \
+    X("weir.fetch.session.eviction.ms", broker.session_eviction_ms)                   \
+    X("weir.files.max", files_max)                                                    \
+    X("weir.group.members.max", broker.group_members_max)                             \
+    X("weir.group.offsets.max", broker.group_offsets_max)                             \
+    X("weir.groups.max", broker.groups_max)                                           \
+    X("weir.journal.bytes.max", broker.journal_bytes_max)                             \
+    X("weir.memory.max.bytes", memory_max_bytes)                                      \
+    X("weir.metrics.group.label", is_group_label)                                     \
+    X("weir.shards", shards)                                                          \
+    X("weir.shutdown.timeout.ms", broker.shutdown_ms)
+#define NAME(name, field)  name,
+#define VALUE(name, field) (int64_t)settings.field,
+
+static const char *const numbers[] = {NUMBERS(NAME)};
+
+static void look_at_numbers(int64_t values[BASE_ARRAY_COUNT(numbers)])
+{
+    const int64_t now[] = {NUMBERS(VALUE)};
+    memcpy(values, now, sizeof now);
+}
+
+/* Another value than it has by itself. */
+static int64_t another_of(const struct settings_definition *definition, int64_t own)
+{
+    if (definition->type == SETTINGS_BOOLEAN) { return own == 0 ? 1 : 0; }
+    if (definition->default_value == NULL) { return definition->min + 1; }
+    return own == definition->max ? own - 1 : own + 1;
+}
+
+static void each_number_is_told_to_its_own_field_and_to_no_other(void **state)
+{
+    (void)state;
+    int64_t own[BASE_ARRAY_COUNT(numbers)];
+    expect_good("");
+    look_at_numbers(own);
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(numbers); i++) {
+        const struct settings_definition *definition = settings_find(base_slice_text(numbers[i]));
+        assert_non_null(definition);
+        int64_t told = another_of(definition, own[i]);
+        char line[128];
+        if (definition->type == SETTINGS_BOOLEAN) {
+            (void)snprintf(line, sizeof line, "%s=%s", numbers[i], told == 1 ? "true" : "false");
+        } else {
+            (void)snprintf(line, sizeof line, "%s=%lld", numbers[i], (long long)told);
+        }
+        expect_good(line);
+        int64_t values[BASE_ARRAY_COUNT(numbers)];
+        look_at_numbers(values);
+        for (size_t k = 0; k < BASE_ARRAY_COUNT(numbers); k++) {
+            int64_t wanted = k == i ? told : own[k];
+            if (values[k] != wanted) { fail_msg("'%s': %s is %lld", line, numbers[k], (long long)values[k]); }
+        }
+    }
+}
+
+static void each_number_has_by_itself_what_the_table_says(void **state)
+{
+    (void)state;
+    int64_t own[BASE_ARRAY_COUNT(numbers)];
+    expect_good("");
+    look_at_numbers(own);
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(numbers); i++) {
+        const char *words = settings_find(base_slice_text(numbers[i]))->default_value;
+        int64_t number = 0;
+        bool is_number = words != NULL && base_text_parse_i64(base_slice_text(words), &number) == BASE_OK;
+        if (!is_number) { number = words != NULL && strcmp(words, "true") == 0 ? 1 : 0; }
+        if (own[i] != number) { fail_msg("%s is %lld", numbers[i], (long long)own[i]); }
+    }
+}
+
+static bool is_listed(const char *name)
+{
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(numbers); i++) {
+        if (strcmp(numbers[i], name) == 0) { return true; }
+    }
+    return false;
+}
+
+static void each_number_that_means_something_has_a_field(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < settings_count(); i++) {
+        const struct settings_definition *definition = settings_at(i);
+        bool is_words = definition->type == SETTINGS_STRING || definition->type == SETTINGS_LIST;
+        if (definition->use != SETTINGS_MEANT || is_words || is_listed(definition->name)) { continue; }
+        bool is_read_by_name =
+            strcmp(definition->name, "broker.id") == 0 || strcmp(definition->name, "connections.max.idle.ms") == 0;
+        if (!is_read_by_name) { fail_msg("%s", definition->name); }
+    }
+}
+
+static void words_are_told_to_their_fields(void **state)
+{
+    (void)state;
+    expect_good("");
+    assert_false(settings.broker.validates_records);
+    assert_int_equal(settings.log_format, SETTINGS_LOG_TEXT);
+    assert_false(settings.is_http_listener_set);
+    expect_good("weir.record.validation=full\nweir.log.format=json\nweir.http.listener=[::1]:9641\n");
+    assert_true(settings.broker.validates_records);
+    assert_int_equal(settings.log_format, SETTINGS_LOG_JSON);
+    assert_true(settings.is_http_listener_set);
+    expect_slice(settings.http_listener, "[::1]:9641");
+    expect_slice(settings.http_host, "::1");
+    assert_int_equal(settings.http_port, 9641);
+}
+
+static void addresses_may_have_limits_of_their_own(void **state)
+{
+    (void)state;
+    expect_good("max.connections.per.ip.overrides=127.0.0.1:5, ::1:0,,10.0.0.9:2147483647");
+    assert_int_equal(settings.broker.address_limit_count, 3);
+    const int32_t expected[] = {5, 0, INT32_MAX};
+    const char *const addresses[] = {"127.0.0.1", "::1", "10.0.0.9"};
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(expected); i++) {
+        struct port_address address;
+        assert_int_equal(port_address_from_text(base_slice_text(addresses[i]), &address), BASE_OK);
+        assert_memory_equal(settings.broker.address_limits[i].ip, address.ip, sizeof address.ip);
+        assert_int_equal(settings.broker.address_limits[i].connections_max, expected[i]);
+    }
+    expect_bad("max.connections.per.ip.overrides=127.0.0.1", "ADDRESS:COUNT");
+    expect_bad("max.connections.per.ip.overrides=localhost:1", "ADDRESS:COUNT");
+    expect_bad("max.connections.per.ip.overrides=127.0.0.1:-1", "ADDRESS:COUNT");
+    expect_bad("max.connections.per.ip.overrides=127.0.0.1:2147483648", "ADDRESS:COUNT");
+    char file[2048] = "max.connections.per.ip.overrides=10.0.0.1:1";
+    for (int i = 1; i < BROKER_ADDRESS_LIMITS_MAX; i++) { strcat(file, ",10.0.0.2:2"); }
+    expect_good(file);
+    assert_int_equal(settings.broker.address_limit_count, BROKER_ADDRESS_LIMITS_MAX);
+    strcat(file, ",10.0.0.3:3");
+    expect_bad(file, "one too many");
+}
+
+static void requests_that_wait_may_have_as_much_as_one_may(void **state)
+{
+    (void)state;
+    expect_good("queued.max.request.bytes=-1");
+    expect_good("queued.max.request.bytes=0");
+    expect_bad("queued.max.request.bytes=1", "less than one request may have");
+    expect_bad("queued.max.request.bytes=1999\nsocket.request.max.bytes=2000", "less than one request may have");
+    expect_good("queued.max.request.bytes=2000\nsocket.request.max.bytes=2000");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -304,6 +472,12 @@ int main(void)
         cmocka_unit_test(fetches_and_their_sessions_have_limits),
         cmocka_unit_test(the_metadata_log_is_written_anew_as_often_as_told),
         cmocka_unit_test(connections_may_stay_idle_for_ever),
+        cmocka_unit_test(each_number_is_told_to_its_own_field_and_to_no_other),
+        cmocka_unit_test(each_number_has_by_itself_what_the_table_says),
+        cmocka_unit_test(each_number_that_means_something_has_a_field),
+        cmocka_unit_test(words_are_told_to_their_fields),
+        cmocka_unit_test(addresses_may_have_limits_of_their_own),
+        cmocka_unit_test(requests_that_wait_may_have_as_much_as_one_may),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
