@@ -18,6 +18,9 @@
 
 #define REGION_BYTES ((size_t)64 << 20)
 #define STEPS_MAX    200000 /* of a test: one that loops ends */
+#define START_NS     UINT64_C(1000000000)
+#define ARENA_BYTES  16384
+#define FRAME_BYTES  4096
 
 static void *must(void *at)
 {
@@ -27,7 +30,8 @@ static void *must(void *at)
 
 static struct port_event event_of(const struct shard *shard, enum port_event_kind kind)
 {
-    return (struct port_event){.kind = kind, .now_ns = shard->now_ns, .wall_ms = 1700000000000};
+    int64_t wall_ms = INT64_C(1700000000000) + (int64_t)((shard->now_ns - START_NS) / 1000000);
+    return (struct port_event){.kind = kind, .now_ns = shard->now_ns, .wall_ms = wall_ms};
 }
 
 /* ---- the disk ---- */
@@ -330,6 +334,26 @@ void shard_receive(struct shard *shard, uint32_t slot, const void *bytes, size_t
     shard_run(shard);
 }
 
+void shard_ask(struct shard *shard, uint32_t slot, enum kafka_message message, int16_t version, const void *request)
+{
+    uint8_t bytes[FRAME_BYTES];
+    size_t used_bytes = shard_put_request(bytes, sizeof bytes, message, version, 1, request);
+    shard->sent_bytes = 0;
+    shard_receive(shard, slot, bytes, used_bytes, NULL);
+}
+
+bool shard_answer(struct shard *shard, enum kafka_message message, int16_t version, void *answer_out)
+{
+    static _Alignas(16) uint8_t memory[ARENA_BYTES];
+    struct base_arena arena;
+    base_arena_init(&arena, memory, sizeof memory);
+    if (shard->sent_bytes == 0) { return false; }
+    assert_true(shard->sent_bytes > 8); /* its length, and whose answer it is */
+    struct base_slice bytes = base_slice_of(shard->sent + 8, shard->sent_bytes - 8);
+    assert_int_equal(kafka_decode(message, bytes, version, &arena, answer_out), BASE_OK);
+    return true;
+}
+
 void shard_stop(struct shard *shard)
 {
     struct port_event event = event_of(shard, PORT_EVENT_STOP);
@@ -366,7 +390,9 @@ static const struct broker_pair pairs[] = {{{(const uint8_t *)"broker.rack", 11}
                                            {{(const uint8_t *)"default.replication.factor", 26},
                                             {(const uint8_t *)"2", 1}}};
 
-struct shard *shard_make(uint32_t number)
+struct shard *shard_make(uint32_t number) { return shard_make_told(number, NULL); }
+
+struct shard *shard_make_told(uint32_t number, void (*tell)(struct broker_config *config))
 {
     struct shard *shard = must(calloc(1, sizeof *shard));
     struct broker_config config;
@@ -390,8 +416,9 @@ struct shard *shard_make(uint32_t number)
     config.journal_bytes_max = 1 << 20;
     config.journal_file_bytes = 128 << 10;
     config.is_check_slow = true;
+    if (tell != NULL) { tell(&config); }
     shard->number = number;
-    shard->now_ns = 1000000000;
+    shard->now_ns = START_NS;
     shard->memory = mmap(NULL, REGION_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(shard->memory != MAP_FAILED);
     struct base_region region = {.at = shard->memory, .size_bytes = REGION_BYTES};

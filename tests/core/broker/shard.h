@@ -1,6 +1,6 @@
 /* shard.h: one shard of a broker of two, by itself: the world says yes, and the test plays the other shard.
  *
- * Its node has broker.rack=a-rack and default.replication.factor=2.
+ * Its node has broker.rack=a-rack and default.replication.factor=2. Its wall clock goes with the other one.
  *
  * The disk keeps names and sizes, and no bytes: nothing is started twice. What the other shard is asked it answers at once, but for
  * its states in a checkpoint, which wait until the test gives them, and what is asked of its partitions, which it never answers. Who
@@ -55,6 +55,8 @@ struct shard {
 };
 
 struct shard *shard_make(uint32_t number); /* 0 or 1 */
+/* The same of a node that is told otherwise: `tell` changes what it would be told. */
+struct shard *shard_make_told(uint32_t number, void (*tell)(struct broker_config *config));
 void shard_free(struct shard *shard);
 void shard_start(struct shard *shard); /* it takes START; and runs */
 void shard_run(struct shard *shard);
@@ -74,6 +76,11 @@ void shard_receive(struct shard *shard, uint32_t slot, const void *bytes, size_t
                    void (*before)(struct shard *shard));
 void shard_wait(struct shard *shard,
                 uint64_t to_ns); /* the time comes, alarms that are due ring, each once; and runs */
+/* A client's request, in one piece; and runs. */
+void shard_ask(struct shard *shard, uint32_t slot, enum kafka_message message, int16_t version, const void *request);
+/* What was sent last, if it is the answer of a version without compact fields to shard_ask: its texts lie in `shard->sent`. False: nothing
+ * was sent since. */
+bool shard_answer(struct shard *shard, enum kafka_message message, int16_t version, void *answer_out);
 /* What a client's receive under way ends with, by itself: nothing runs. It has a buffer. */
 void shard_complete_receive(struct shard *shard, uint32_t slot, enum port_rc rc, const void *bytes, size_t size_bytes);
 bool shard_run_one(struct shard *shard); /* the next thing that shard_run would do; false: there is none */
