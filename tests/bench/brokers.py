@@ -2,7 +2,8 @@
 """The brokers that are compared: Weir, Apache Kafka and the ideal one, each alive as long as the comparison.
 
 Each has: kind, bootstrap, pid; fresh_topic(partitions, is_durable), which gives a name; drop_topic(name), which returns when its bytes are
-gone, so that no run writes beside the leftovers of another; cpu_s(), memory_kib().
+gone, so that no run writes beside the leftovers of another; cpu_s(), memory_kib(). Weir's kind says how many shards it has, where that is
+not one, and +http where it serves /metrics: weir, weir-2, weir-2+http.
 
 Flush settings are equal: a topic that is not durable is never synced by either (weir.durability=page-cache; Kafka's default), one that is
 durable is synced before each answer (Weir's default; flush.messages=1). Kafka runs with its own start script's garbage collector and a
@@ -144,29 +145,52 @@ class Broker(Served):
             until(is_led, 60, f"{self.kind}: the partitions of {name} are led")
         return name
 
+    def fresh_topics(self, count):
+        """So many of one partition each, made by one request."""
+        names = [f"b{self.topics + 1 + i:04d}" for i in range(count)]
+        self.topics += count
+        topics = [wire.string(name) + struct.pack(">ih", 1, 1) + wire.array([]) + wire.array([]) for name in names]
+        with self.conn() as conn:
+            reader = conn.call(wire.CREATE_TOPICS, 4, wire.array(topics) + struct.pack(">ib", 30000, 0))
+            reader.take("i")
+            errors = {error for _, error, _ in reader.array(lambda: (reader.string(), reader.take("h"), reader.string()))}
+            if errors != {0}:
+                raise Trouble(f"{self.kind}: {count} topics: errors {errors}")
+            until(lambda: list(conn.metadata(names).values()) == [(0, {0: 0})] * count, 60, f"{self.kind}: {count} topics are led")
+        return names
+
     def end_offsets(self, name, partitions=1):
         with self.conn() as conn:
             return sum(row[2] for row in conn.list_offsets(name, {p: -1 for p in range(partitions)}).values())
 
     def drop_topic(self, name):
+        self.drop_topics([name])
+
+    def drop_topics(self, names):
+        gone = set(names)
         with self.conn() as conn:
-            conn.delete_topic(name)
-        until(lambda: not any(entry.startswith(name + "-") for entry in os.listdir(self.data)), 60, f"{self.kind}: {name} is gone from the disk")
+            reader = conn.call(wire.DELETE_TOPICS, 3, wire.array([wire.string(name) for name in names]) + struct.pack(">i", 30000))
+            reader.take("i")
+            errors = {error for _, error in reader.array(lambda: (reader.string(), reader.take("h")))}
+            if errors != {0}:
+                raise Trouble(f"{self.kind}: {len(names)} topics are dropped: errors {errors}")
+        until(lambda: not any(entry.partition("-")[0] in gone for entry in os.listdir(self.data)), 60,
+              f"{self.kind}: {names[0]} and {len(names) - 1} more are gone from the disk")
 
 
 class Weir(Broker):
     fast_configs = {"weir.durability": "page-cache"}
 
-    def __init__(self, directory, shards=1, settings=None):
+    def __init__(self, directory, shards=1, is_watched=False):
         super().__init__(directory)
-        self.kind = "weir" if shards == 1 else f"weir-{shards}"
+        self.kind = ("weir" if shards == 1 else f"weir-{shards}") + ("+http" if is_watched else "")
         self.shards = shards
-        self.settings = settings or {}
+        self.http_port = kafka.free_port() if is_watched else 0 # of /metrics
 
     def command(self, port=0):
         command = [WEIR, "serve", "--data-dir", self.data]
-        settings = {"listeners": f"PLAINTEXT://127.0.0.1:{port}", "weir.http.listener": "", "weir.shards": self.shards,
-                    "log.segment.delete.delay.ms": "0", **self.settings}
+        settings = {"listeners": f"PLAINTEXT://127.0.0.1:{port}", "weir.http.listener": f"127.0.0.1:{self.http_port}" if self.http_port else "",
+                    "weir.shards": self.shards, "log.segment.delete.delay.ms": "0"}
         return command + [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
 
     def start(self):
@@ -252,8 +276,8 @@ class Stable:
         if name not in self.brokers:
             self.count += 1
             place = os.path.join(self.directory, f"{name}.{self.count}")
-            broker = (Kafka(place, self.heap) if name == "kafka" else Ideal(place) if name == "ideal" else
-                      Weir(place, shards=int(name.partition("-")[2] or 1)))
+            weir = re.fullmatch(r"weir(?:-(\d+))?(\+http)?", name)
+            broker = Kafka(place, self.heap) if name == "kafka" else Ideal(place) if name == "ideal" else Weir(place, int(weir[1] or 1), bool(weir[2]))
             broker.start()
             self.brokers[name] = broker
         return self.brokers[name]

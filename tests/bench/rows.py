@@ -13,6 +13,7 @@ import socket
 import struct
 import subprocess
 import tempfile
+import time
 import typing
 
 import brokers
@@ -46,6 +47,7 @@ class Case:
     arms: tuple
     is_durable: typing.Optional[bool] = False  # None: it does not matter
     generator: str = "replay"
+    after: typing.Optional[typing.Callable] = None  # of each arm's broker, once all is measured
     is_warmed: bool = True  # Kafka runs it before, until its cost is steady
 
 
@@ -355,15 +357,37 @@ def row_13():
 
 
 def idle_memory(broker, context, options, is_durable):
-    del options, is_durable, context
+    """Of a broker that was started, and left alone for as long as a run takes."""
+    del options, is_durable
+    time.sleep(0 if context.is_tiny else context.seconds)
     return {"rss_mib": broker.memory_kib("VmRSS") / 1024, "anon_mib": broker.memory_kib("RssAnon") / 1024}
 
 
+def shard_memory(broker, context, options, is_durable):
+    """What each shard takes beyond the second."""
+    del broker, is_durable
+    seen, shards = [], (2, 10)
+    for count in shards:
+        own = brokers.Weir(tempfile.mkdtemp(prefix="idle.", dir=options["directory"]), count)
+        own.start()
+        try:
+            seen.append(idle_memory(own, context, {}, None))
+        finally:
+            own.stop()
+    return {key: (seen[1][key + "_mib"] - seen[0][key + "_mib"]) * 1024 / (shards[1] - shards[0]) for key in ("rss", "anon")}
+
+
 def row_14():
-    return [Case(14, "idle, 2 shards, just started", idle_memory,
-                 (Figure("rss_mib", "resident memory", "MiB", "less", (("", 3), ("kafka", 0.01))),
-                  Figure("anon_mib", "of it anonymous", "MiB", "less", (("", 1),))),
-                 (Arm("weir", "weir-2:fresh"), Arm("kafka", "kafka")), None, generator="-", is_warmed=False)]
+    def goals(*more):
+        return (Figure("rss_mib", "resident memory", "MiB", "less", (("", 3), *more)), Figure("anon_mib", "of it anonymous", "MiB", "less", (("", 1),)))
+
+    return [Case(14, "idle, 2 shards, without the http listener", idle_memory, goals(("kafka", 0.01)),
+                 (Arm("weir", "weir-2:fresh"), Arm("kafka", "kafka:fresh")), None, generator="-", is_warmed=False),
+            Case(14, "idle, 2 shards, with it, as a node is by default", idle_memory, goals(), (Arm("weir", "weir-2+http:fresh"),), None,
+                 generator="-", is_warmed=False),
+            Case(14, "idle, of 10 shards each beyond the second", shard_memory,
+                 (Figure("rss", "resident memory", "KiB", "less", (("", 150),)), Figure("anon", "of it anonymous", "KiB", "less")),
+                 (Arm("weir", ""),), None, generator="-", is_warmed=False)]
 
 
 def connections_memory(broker, context, options, is_durable):
@@ -394,17 +418,20 @@ def row_15():
 
 
 def row_21():
+    made = {} # the topics of each kind of broker
+
     def load(broker, context, options, is_durable):
         del options, is_durable
         wanted = 20 if context.is_tiny else 1000
-        names = broker.__dict__.setdefault("many_topics", [])
-        while len(names) < wanted:
-            names.append(broker.fresh_topic())
+        names = made.setdefault(broker.kind, [])
+        if not names:
+            names += broker.fresh_topics(wanted)
         asked = {"requests": 50 if context.is_tiny else 1_000_000_000, "seconds": context.seconds}
         return loads.replay(broker, names[0], "metadata", in_flight=16, **asked)
 
     return [Case(21, "Metadata of 1,000 topics, 16 in flight", load,
-                 (goal(REQUESTS, ("", 100_000), ("kafka", 20)), CPU_REQUEST, GENERATOR), SPOKEN, None)]
+                 (goal(REQUESTS, ("", 100_000), ("kafka", 20)), CPU_REQUEST, GENERATOR), SPOKEN, None,
+                 after=lambda broker: broker.drop_topics(made.pop(broker.kind)))]
 
 
 def row_28():
