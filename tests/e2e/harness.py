@@ -259,6 +259,14 @@ def weir(*args, stdin=None, timeout_s=60):
     return done.returncode, done.stdout, done.stderr
 
 
+def ask(conn, api, version, **body):
+    """Any request of any version over a wire.Conn, by the names of Kafka's schemas; the answer's fields by theirs."""
+    import messages  # tests/peer
+    conn.socket.sendall(messages.request(api, version, 1, "hand", body))
+    size = int.from_bytes(conn.receive_exactly(4), "big")
+    return messages.response(api, version, conn.receive_exactly(size))[1]
+
+
 # ---- clients ----
 
 

@@ -5,20 +5,22 @@ read it is told."""
 
 import os
 import sys
+import time
 
 import wire
-from harness import Broker, check, equal, main, until, weir
+from harness import Broker, ask, check, equal, main, until, weir
 from wire import Conn, batch
 
 NONE = 0
 FENCED_LEADER_EPOCH = 74
 UNKNOWN_LEADER_EPOCH = 75
+LATEST, EARLIEST, GREATEST = -1, -2, -3
 CONFIGS = {"weir.durability": "page-cache", "segment.bytes": str(1 << 20)}
 
 
-def produce(conn, topic, first, count):
+def produce(conn, topic, first, count, timestamp=None):
     for i in range(first, first + count):
-        (answer,) = conn.produce(topic, {0: batch([b"%06d" % i + b"x" * 9000])}).values()
+        (answer,) = conn.produce(topic, {0: batch([b"%06d" % i + b"x" * 9000], timestamp=timestamp)}).values()
         equal(answer, (NONE, i), f"record {i} of {topic}")
 
 
@@ -87,6 +89,46 @@ def expect_epoch(conn, topic, epoch, what):
         if asked >= 0:
             _, parts = conn.fetch(topic, {0: 0}, wait_ms=0, leader_epoch=asked)
             equal(parts[(topic, 0)][0], wanted, f"{what}: a fetch that names epoch {asked}")
+
+
+def expect_offset(conn, topic, asked, offset, epoch, timestamp=-1):
+    """Where it is and which leader wrote it, by the first version of ListOffsets that tells the epoch, and by the last one."""
+    for version in (4, 11) if asked != GREATEST else (7, 11):
+        row = {"PartitionIndex": 0, "CurrentLeaderEpoch": -1, "Timestamp": asked}
+        answer = ask(conn, "ListOffsets", version, ReplicaId=-1, IsolationLevel=0, Topics=[{"Name": topic, "Partitions": [row]}])
+        told = answer["Topics"][0]["Partitions"][0]
+        equal((told["ErrorCode"], told["Offset"], told["LeaderEpoch"], told["Timestamp"]), (NONE, offset, epoch, timestamp),
+              f"ListOffsets of {topic}, version {version}, of {asked}")
+
+
+def delete_before(conn, topic, offset):
+    row = {"PartitionIndex": 0, "Offset": offset}
+    answer = ask(conn, "DeleteRecords", 2, Topics=[{"Name": topic, "Partitions": [row]}], TimeoutMs=10000)
+    told = answer["Topics"][0]["Partitions"][0]
+    equal((told["ErrorCode"], told["LowWatermark"]), (NONE, offset), f"deleting what is before {offset} of {topic}")
+
+
+def test_offsets_are_told_with_the_epoch_of_their_records():
+    first_ms = int(time.time() * 1000) - 60000
+    with Broker(name="epochs") as broker:
+        with Conn(broker.host, broker.port) as conn:
+            equal(conn.create_topic("t", configs=CONFIGS)[0], NONE, "create t")
+        for epoch in range(3):  # records 10 to 19 are of epoch 1
+            with Conn(broker.host, broker.port) as conn:
+                produce(conn, "t", 10 * epoch, 10, timestamp=first_ms + (1000 if epoch == 1 else epoch))
+            broker.kill()
+            broker.start()
+        with Conn(broker.host, broker.port) as conn:
+            expect_epoch(conn, "t", 3, "after the last kill")
+            expect_offset(conn, "t", EARLIEST, 0, 0)
+            expect_offset(conn, "t", LATEST, 30, 3)
+            expect_offset(conn, "t", 0, 0, 0, first_ms)
+            expect_offset(conn, "t", first_ms + 3, 10, 1, first_ms + 1000)
+            expect_offset(conn, "t", GREATEST, 10, 1, first_ms + 1000)
+            expect_offset(conn, "t", first_ms + 1001, -1, -1)
+            for start, epoch in ((9, 0), (10, 1), (15, 1), (20, 2), (29, 2), (30, 3)):
+                delete_before(conn, "t", start)
+                expect_offset(conn, "t", EARLIEST, start, epoch)
 
 
 def test_a_reader_that_was_ahead_of_a_power_cut_is_told_where_the_log_was_cut():

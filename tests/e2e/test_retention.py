@@ -4,13 +4,11 @@
 
 import glob
 import os
-import struct
 import sys
 import time
 
 import wire
-from harness import Broker, check, equal, main, until
-import messages  # of tests/peer, which the harness finds
+from harness import Broker, ask, check, equal, main, until
 from wire import Conn, batch
 
 NONE, OUT_OF_RANGE = 0, 1
@@ -84,12 +82,6 @@ def test_records_older_than_retention_ms_go_the_last_segment_too():
             produce(conn, "kept", 3, size=100, timestamp=now - 86400000)
             time.sleep(0.5)  # some rounds of looking
             equal(start_of(conn, "kept"), 0, "a topic with Kafka's seven days")
-
-
-def ask(conn, api, version, **body):
-    conn.socket.sendall(messages.request(api, version, 1, "retention", body))
-    size, = struct.unpack(">i", conn.receive_exactly(4))
-    return messages.response(api, version, conn.receive_exactly(size))[1]
 
 
 def test_what_all_brokers_keep_stays_over_restarts():

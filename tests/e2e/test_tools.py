@@ -5,14 +5,12 @@
 import json
 import os
 import re
-import struct
 import subprocess
 import sys
 
 import harness
 import kafka
-import messages
-from harness import SKIPPED, Broker, Skip, check, equal
+from harness import SKIPPED, Broker, Skip, ask, check, equal
 from wire import METADATA, Conn, batch
 
 CLASSES = {"kafka-topics": "TopicCommand", "kafka-configs": "kafka.admin.ConfigCommand", "kafka-get-offsets": "GetOffsetShell",
@@ -110,11 +108,9 @@ def test_log_levels_change_while_the_broker_runs():
         tool(broker, *loggers, "--alter", "--delete-config", "broker")
         equal(complaints(broker), 2, "lines when the level is root's again")
         change = {"Name": "root", "ConfigOperation": 0, "Value": "FATAL"}
-        body = {"Resources": [{"ResourceType": 8, "ResourceName": "1", "Configs": [change]}]}
+        resource = {"ResourceType": 8, "ResourceName": "1", "Configs": [change]}
         with Conn(broker.host, broker.port) as conn:
-            conn.socket.sendall(messages.request("IncrementalAlterConfigs", 1, 7, "hand", body))
-            size = struct.unpack(">i", conn.receive_exactly(4))[0]
-            answer = messages.response("IncrementalAlterConfigs", 1, conn.receive_exactly(size))[1]
+            answer = ask(conn, "IncrementalAlterConfigs", 1, Resources=[resource], ValidateOnly=False)
         equal(answer["Responses"][0]["ErrorCode"], 0, "the answer to a change of root")
         equal(complaints(broker), 2, "lines when root wants no warnings")
 
