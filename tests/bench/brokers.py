@@ -51,6 +51,12 @@ def cpu_clock(pid):
     return (~pid << 3) | 2
 
 
+def file_system(directory=None):
+    """The kind of the one that a directory is on; of the system's temporary folder where none is named."""
+    done = subprocess.run(["df", "--output=fstype", directory or tempfile.gettempdir()], capture_output=True, text=True, check=True)
+    return done.stdout.split()[-1]
+
+
 def until(condition, timeout_s, what):
     deadline = time.monotonic() + timeout_s
     while not condition():

@@ -28,11 +28,11 @@ def judge(better, value, limit):
     return value / limit if better == "more" else limit / value
 
 
-def result_of(case, figure, values, command):
+def result_of(case, figure, values):
     """values: {arm: [a value for each run]}, those of the first arm with one more, so that each other run lies between two of its own."""
     first = case.arms[0].label
     out = {"row": case.row, "case": case.name, "durability": {True: "durable", False: "page cache", None: ""}[case.is_durable],
-           "generator": case.generator, "figure": figure.label, "unit": figure.unit, "better": figure.better, "command": command,
+           "generator": case.generator, "figure": figure.label, "unit": figure.unit, "better": figure.better,
            "arms": {label: spread(runs) for label, runs in values.items() if runs}, "ratios": {}, "no_ratio": {},
            "goals": []}
     own = values[first]
@@ -89,7 +89,7 @@ def text(results, about):
     for result in results:
         here = f"row {result['row']}: {result['case']}" + (f", {result['durability']}" if result["durability"] else "") + f" [{result['generator']}]"
         if here != head:
-            lines += ["", here, f"    {result['command']}{conditions_text(result)}"]
+            lines += ["", here, f"    {result['command']}, at {result['commit']}, {result['when'][:10]}{conditions_text(result)}"]
             head = here
         arms = "  ".join(f"{label} {number(value['median'])}" for label, value in result["arms"].items())
         ratios = "  ".join(f"/{label} {ratio_of(result, label)}" for label in (*result["ratios"], *result["no_ratio"]))
@@ -99,12 +99,13 @@ def text(results, about):
 
 
 def markdown(results):
-    """For docs/PERFORMANCE.md: a table a row."""
-    lines, row, last = [], None, None
+    """For docs/PERFORMANCE.md: a table for each row, and for each way and day in which it was measured."""
+    lines, head, last = [], None, None
     for result in results:
-        if result["row"] != row:
-            row = result["row"]
-            lines += ["", f"### Row {row}: `tests/bench/compare {row}`", "",
+        here = f"### Row {result['row']}: `{result['row_command']}`, at {result['commit']}, {result['when'][:10]}"
+        if here != head:
+            head, last = here, None
+            lines += ["", here, "",
                       "| case | figure | Weir | Kafka | ideal | other | / Kafka | / ideal | / other | goal |",
                       "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"]
         labels = list(result["arms"])
@@ -175,6 +176,7 @@ def read(folder):
             results = json.load(file)["results"]
     except FileNotFoundError:
         return []
-    for result in results: # of before there was one
+    for result in results: # of before these were kept
         result.setdefault("no_ratio", {})
+        result.setdefault("row_command", f"tests/bench/compare {result['row']}")
     return results

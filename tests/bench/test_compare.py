@@ -128,6 +128,35 @@ class WarmUp(unittest.TestCase):
         self.assertEqual(list(self.warmed(10.0)[0]["warm"]), ["kafka"])
 
 
+class Commands(unittest.TestCase):
+    def test_each_result_says_how_and_when_it_was_measured(self):
+        cases = [case_of(steady(2.0), is_durable=is_durable) for is_durable in (False, True, None)]
+        _, said, results, _ = run(cases, pairs=1, seconds=7, without=["ideal"])
+        rest = " --pairs 1 --seconds 7 --without ideal"
+        self.assertEqual([result["command"] for result in results],
+                         [f"tests/bench/compare 3 --only 'a case'{own}{rest}" for own in (" --durability page-cache", " --durability durable", "")])
+        at = f", at {results[0]['commit']}, {results[0]['when'][:10]}"
+        self.assertIn(results[1]["command"] + at, said)
+        text = report.markdown(results)
+        self.assertEqual(text.count("### Row"), 1)
+        self.assertIn(f"### Row 3: `tests/bench/compare 3{rest}`{at}", text)
+
+    def test_what_was_measured_otherwise_has_a_heading_of_its_own(self):
+        _, _, results, _ = run([case_of(steady(2.0)), case_of(steady(2.0), "another")])
+        results[1]["commit"] = "1234abc"
+        self.assertEqual(report.markdown(results).count("### Row 3"), 2)
+
+    def test_durable_cases_refuse_a_disk_in_memory(self):
+        kept = brokers.file_system
+        brokers.file_system = lambda directory=None: "tmpfs"
+        try:
+            code, said, results, _ = run([case_of(steady(2.0), "durable", is_durable=True), case_of(steady(2.0), "cached")])
+        finally:
+            brokers.file_system = kept
+        self.assertEqual((code, [result["case"] for result in results]), (1, ["cached"]))
+        self.assertIn("--dir must be on a disk", said)
+
+
 class Ratios(unittest.TestCase):
     @staticmethod
     def figures(kafka, weir=10.0):
