@@ -151,18 +151,19 @@ class Broker(Served):
             until(is_led, 60, f"{self.kind}: the partitions of {name} are led")
         return name
 
-    def fresh_topics(self, count):
-        """So many of one partition each, made by one request."""
+    def fresh_topics(self, count, partitions=1):
+        """So many, made by one request."""
         names = [f"b{self.topics + 1 + i:04d}" for i in range(count)]
         self.topics += count
-        topics = [wire.string(name) + struct.pack(">ih", 1, 1) + wire.array([]) + wire.array([]) for name in names]
+        topics = [wire.string(name) + struct.pack(">ih", partitions, 1) + wire.array([]) + wire.array([]) for name in names]
+        led = (0, dict.fromkeys(range(partitions), 0))
         with self.conn() as conn:
             reader = conn.call(wire.CREATE_TOPICS, 4, wire.array(topics) + struct.pack(">ib", 30000, 0))
             reader.take("i")
             errors = {error for _, error, _ in reader.array(lambda: (reader.string(), reader.take("h"), reader.string()))}
             if errors != {0}:
                 raise Trouble(f"{self.kind}: {count} topics: errors {errors}")
-            until(lambda: list(conn.metadata(names).values()) == [(0, {0: 0})] * count, 60, f"{self.kind}: {count} topics are led")
+            until(lambda: list(conn.metadata(names).values()) == [led] * count, 60, f"{self.kind}: {count} topics are led")
         return names
 
     def end_offsets(self, name, partitions=1):

@@ -6,13 +6,17 @@ figure is a key of what the load measured; a goal is a ratio of the first arm to
 value ("", 150). Goals of `more` are at least, those of `less` at most.
 """
 
+import contextlib
 import dataclasses
+import http.client
 import os
 import resource
 import socket
+import statistics
 import struct
 import subprocess
 import tempfile
+import threading
 import time
 import typing
 
@@ -466,5 +470,79 @@ def row_31():
     return [case(1), case(16)]
 
 
+class Scraper(threading.Thread):
+    """Asks for /metrics ten times a second while it is entered."""
+
+    def __init__(self, port):
+        super().__init__()
+        self.conn = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        self.is_over = threading.Event()
+        self.times, self.trouble = [], None
+
+    def run(self):
+        try:
+            while not self.is_over.wait(0.1):
+                began_s = time.monotonic()
+                self.conn.request("GET", "/metrics")
+                answer = self.conn.getresponse()
+                text = answer.read()
+                if answer.status != 200 or b"weir_topic" not in text:
+                    raise loads.Trouble(f"/metrics answers {answer.status}")
+                self.times.append(time.monotonic() - began_s)
+        except (loads.Trouble, OSError, http.client.HTTPException) as trouble:
+            self.trouble = trouble
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.is_over.set()
+        self.join()
+        self.conn.close()
+        if self.trouble or not self.times:
+            raise loads.Trouble(f"scraping: {self.trouble or 'nothing was asked for'}")
+
+
+def commit_offsets(broker, topics, partitions, groups):
+    for group in range(groups):
+        with broker.conn() as conn:
+            brokers.until(lambda conn=conn, group=group: conn.find_coordinator(f"group{group}")[0] == 0, 30, "a coordinator")
+            for topic in topics:
+                errors = conn.commit_offsets(f"group{group}", topic, {partition: 0 for partition in range(partitions)})
+                if set(errors.values()) != {0}:
+                    raise loads.Trouble(f"commits: {errors}")
+
+
+def row_scrape():
+    """What a producer at a fixed rate sees of scrapes, on a node that has much to tell."""
+    made = []
+
+    def load(broker, context, options, is_durable):
+        topics, partitions, groups = (10, 2, 2) if context.is_tiny else (500, 10, 4)
+        if not made:
+            made.extend(broker.fresh_topics(topics, partitions))
+            commit_offsets(broker, made[:topics // 5], partitions, groups)
+
+        def body(broker, topic, context, options):
+            del options
+            asked = {"requests": 500 if context.is_tiny else 1_000_000_000, "seconds": context.seconds, "rate": 2000, "in_flight": 1000, "spin": True}
+            figures = loads.replay(broker, topic, "produce", records=1, size=100, partitions=partitions, **asked)
+            check_end(broker, topic, partitions, figures["records"])
+            return figures
+
+        with Scraper(broker.http_port) if options["is_scraped"] else contextlib.nullcontext() as scraper:
+            figures = on_topic(body, partitions)(broker, context, {}, is_durable)
+        if scraper:
+            figures["scrape_ms"] = statistics.median(scraper.times) * 1e3
+        return figures
+
+    alone = "weir, not scraped"
+    return [Case("scrape", "2,000 requests/s, /metrics 10 times a second, 5,000 partitions, 4,000 committed offsets", load,
+                 (goal(P50, (alone, 1.1)), goal(P99, (alone, 1.1)), P999, CPU_REQUEST, Figure("scrape_ms", "a scrape", "ms", "less")),
+                 (Arm("weir, scraped", "weir+http", {"is_scraped": True}), Arm(alone, "weir+http", {"is_scraped": False})),
+                 after=lambda broker: broker.drop_topics([made.pop() for _ in range(len(made))]))]
+
+
 ROWS = {1: row_1, 2: row_2, 3: row_3, 4: row_4, 6: row_6, 7: row_7, 8: row_8, 9: row_9, 10: row_10, 11: row_11, 13: row_13, 14: row_14,
-        15: row_15, 21: row_21, 28: row_28, 29: row_29, 31: row_31}
+        15: row_15, 21: row_21, 28: row_28, 29: row_29, 31: row_31, "scrape": row_scrape}
