@@ -118,6 +118,83 @@ def test_health_of_a_node_that_stops():
         broker.process = None
 
 
+FILE_CALLS = "fdatasync,fsync,pwritev,pwrite64,pwritev2,pread64,preadv2,openat,unlinkat,renameat,ftruncate,fallocate"
+
+
+def test_health_in_every_state():
+    """Each call to the disk takes a while, so that each state between a start after a kill and the end of a stop is there to be seen."""
+    broker, port = broker_with_http(2, settings={"weir.shutdown.timeout.ms": 1500}, name="states")
+    with broker:
+        with Conn(broker.host, broker.port) as conn:
+            equal(conn.create_topic("t")[0], 0, "create")
+            equal(conn.create_topic("looked-through", 8, {"weir.durability": "page-cache"})[0], 0, "create")
+            for part in range(8):
+                equal(conn.produce("looked-through", {part: batch([b"x"])})[("looked-through", part)][0], 0, "produce")
+            for _ in range(12):
+                equal(conn.produce("t", {0: batch([b"x" * 900000])})[("t", 0)][0], 0, "produce")
+        broker.kill()
+        broker.wrapper = with_fault(FILE_CALLS, "delay_enter=10000")
+        seen = []
+        is_over = threading.Event()
+
+        def look():
+            while not is_over.is_set():
+                answer = health(port)
+                if answer and answer not in seen:
+                    seen.append(answer)
+
+        thread = threading.Thread(target=look)
+        thread.start()
+        try:
+            broker.start()
+            with Conn(broker.host, broker.port, receive_buffer=4096) as deaf:
+                for _ in range(3):
+                    deaf.send(wire.FETCH, 11, deaf.fetch_body("t", {0: 0}))
+                until(lambda: metrics(port)[0]["weir_requests_in_flight"] >= 1, 10, "answers that nobody reads")
+                broker.stop()
+        finally:
+            is_over.set()
+            thread.join(60)
+        reasons = {"boot": "starting: the journal is read", "recovering": "starting: the journal is read",
+                   "loading": "starting: logs and metadata are loaded", "draining": "stopping", "checkpointing": "stopping",
+                   "closing": "stopping"}
+        for state, reason in reasons.items():
+            wanted = (503, {"status": "unavailable", "reason": reason, "shard": 0, "state": state})
+            check(wanted in seen, f"{state} is not seen, or told otherwise: {seen}")
+        check((200, {"status": "ready"}) in seen, f"ready is not seen: {seen}")
+        reasons["stopped"] = "stopping"  # the shards have ended, and the page has not: too short to be there each time
+        for status, answer in seen:
+            if status != 200:
+                equal(answer["reason"], reasons.get(answer["state"]), f"the reason of {answer}")
+
+
+def test_health_of_a_node_whose_disk_is_silent():
+    """A sync that does not come back: nobody is acknowledged any more, though every shard answers."""
+    broker, port = broker_with_http(1, with_fault("fdatasync", "delay_enter=16000000:when=12"))
+    with broker:
+        equal(health(port)[0], 200, "/health at first")
+        is_over = threading.Event()
+
+        def load():
+            with Conn(broker.host, broker.port, 60) as conn:
+                conn.create_topic("t")
+                while not is_over.is_set():
+                    conn.produce("t", {0: batch([b"x"])})
+
+        thread = threading.Thread(target=load)
+        thread.start()
+        try:
+            status, answer = until(lambda: ill_health(port), 40, "the silence shows", every_s=0.2)
+            check(re.fullmatch("the disk does not answer, for 1[0-9] s", answer["reason"]), f"the reason: {answer}")
+            equal((status, answer["state"]), (503, "serving"), "/health")
+            equal(health(port, "/health/live")[0], 200, "/health/live: a restart would wait for the same disk")
+            check(metrics(port)[0]["weir_disk_silent_seconds"] >= 10, "weir_disk_silent_seconds")
+            until(lambda: health(port)[0] == 200, 40, "it goes on")
+        finally:
+            is_over.set()
+            thread.join(60)
+
+
 def test_health_of_a_node_whose_disk_has_failed():
     broker, port = broker_with_http(2, with_fault("fdatasync", "error=EIO:when=12+"))
     with broker:
@@ -135,9 +212,25 @@ def test_health_of_a_node_whose_disk_has_failed():
         broker.kill()
 
 
-def test_health_of_a_node_that_hangs():
-    """A shard whose write does not come back answers nobody."""
-    broker, port = broker_with_http(1, with_fault("pwritev,pwrite64,pwritev2", "delay_enter=5000000:when=40"))
+def falls(before, after):
+    """The counters that are less than they were, or gone."""
+    names = re.compile(r"^weir_\w+_(total|bucket|count|sum)(\{|$)")
+    return [f"{name}: {before[name]:g}, then {after.get(name)}" for name in before
+            if names.match(name) and after.get(name, -1) < before[name]]
+
+
+def slow_turns(values):
+    """Turns of any shard that took more than two seconds."""
+    count = 0
+    for name, value in values.items():
+        if name.startswith("weir_shard_turn_seconds_bucket") and 'le="+Inf"' in name:
+            count += value - values[name.replace("+Inf", "2")]
+    return count
+
+
+def test_a_node_that_hangs():
+    """A shard whose write does not come back answers nobody. No counter falls meanwhile, and what it was at shows afterwards."""
+    broker, port = broker_with_http(1, with_fault("pwritev,pwrite64,pwritev2", "delay_enter=7000000:when=40"))
     with broker:
         equal(health(port)[0], 200, "/health at first")
 
@@ -154,9 +247,21 @@ def test_health_of_a_node_that_hangs():
         thread = threading.Thread(target=load)
         thread.start()
         try:
+            before, _ = metrics(port)
+            equal(slow_turns(before), 0, "turns of more than two seconds")
             status, answer = until(lambda: ill_health(port), 40, "the hang shows")
             equal((status, answer["reason"]), (503, "a shard does not answer"), "/health")
+            meanwhile, _ = metrics(port)
+            equal(meanwhile['weir_shard_answered{shard="0"}'], 0, "weir_shard_answered")
+            equal(falls(before, meanwhile), [], "counters that fell while the shard hung")
+            equal(meanwhile["weir_topics_answered"], 0, "weir_topics_answered")
+            check("weir_topic_size_bytes" not in "".join(meanwhile), "topics that are told by half")
+            equal(health(port, "/health/live")[0], 503, "/health/live")
             until(lambda: health(port)[0] == 200, 40, "it goes on")
+            after, _ = metrics(port)
+            equal(falls(meanwhile, after), [], "counters that fell when it went on")
+            equal(after["weir_topics_answered"], 1, "weir_topics_answered")
+            check(slow_turns(after) >= 1, "the turn that took seven seconds is seen")
         finally:
             is_over.set()
             thread.join(60)
@@ -266,6 +371,28 @@ def test_metrics_count_what_clients_do():
                 check(name.endswith("_total"), f"{name} is a counter")
 
 
+def test_long_tables_are_told_whole():
+    """More rows than a shard writes down in one turn, of logs and of commits, while producers and consumers go on."""
+    logs, groups = 3000, 60
+    broker, port = broker_with_http(1, settings={"weir.metrics.group.label": "true"}, name="tables")
+    with broker:
+        with Conn(broker.host, broker.port, 120) as conn:
+            equal(conn.create_topic("many", logs, {"weir.durability": "page-cache"})[0], 0, "create")
+            equal(conn.create_topic("read", 100)[0], 0, "create")
+            errors = conn.produce("read", {part: batch([b"x"]) for part in range(100)})
+            equal({error for error, _ in errors.values()}, {0}, "produce")
+            for i in range(groups):
+                equal(set(conn.commit_offsets(f"g{i}", "read", {part: 0 for part in range(100)}).values()), {0}, "commit")
+            for _ in range(5):
+                values, _ = metrics(port)
+                equal(values["weir_topics_answered"], 1, "weir_topics_answered")
+                equal(values['weir_topic_partitions{topic="many"}'], logs, "partitions")
+                equal(values['weir_topic_partitions{topic="read"}'], 100, "partitions")
+                for i in range(groups):
+                    equal(values[f'weir_group_lag_records{{topic="read",group="g{i}"}}'], 100, f"the lag of g{i}")
+                conn.produce("many", {part: batch([b"x"]) for part in range(100)})
+
+
 def do_something(broker):
     """A topic, a record and a group, so that there are metrics of them."""
     with Conn(broker.host, broker.port) as conn:
@@ -289,24 +416,40 @@ def test_the_metrics_that_the_documents_name_are_there():
             equal(named - there, set(), f"metrics that {file} names and that are not there")
 
 
-def promtool(text):
-    """(exit code, what it says)"""
-    done = subprocess.run([os.path.join(CLIENTS, "promtool", "usr", "bin", "promtool"), "check", "metrics"], input=text.encode(),
-                          capture_output=True, timeout=60, check=False)
-    return done.returncode, done.stdout + done.stderr
-
-
-def test_metrics_are_read_by_promtool():
+def promtool(what, text):
+    """(exit code, what it says) of promtool check."""
     if "promtool" in harness.SKIPPED:
         raise Skip("promtool")
     need("promtool")
+    done = subprocess.run([os.path.join(CLIENTS, "promtool", "usr", "bin", "promtool"), "check", what, *(["/dev/stdin"] if what == "rules" else [])],
+                          input=text.encode(), capture_output=True, timeout=60, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def rules(expressions):
+    """A file of rules, which is YAML, of which JSON is a part."""
+    lines = [{"record": f"expression:{i}", "expr": expression} for i, expression in enumerate(expressions)]
+    return json.dumps({"groups": [{"name": "dashboard", "rules": lines}]})
+
+
+def test_the_dashboard_asks_what_promtool_can_read():
+    with open(os.path.join(harness.ROOT, "docs", "grafana.json"), encoding="utf-8") as text:
+        panels = json.load(text)["panels"]
+    expressions = [target["expr"] for panel in panels for target in panel["targets"]]
+    check(len(expressions) > 10, "the dashboard asks something")
+    code, words = promtool("rules", rules(expressions))
+    equal((code, f"{len(expressions)} rules found" in words.decode()), (0, True), f"what promtool says: {words.decode()}")
+    check(promtool("rules", rules([expressions[0].replace("[1m]", "")]))[0] != 0, "promtool finds a rate of no range")
+
+
+def test_metrics_are_read_by_promtool():
     broker, port = broker_with_http(2)
     with broker:
         do_something(broker)
         _, text = metrics(port)
-        equal(promtool(text), (0, b""), "what promtool says")
+        equal(promtool("metrics", text), (0, b""), "what promtool says")
         broken = text.replace("# TYPE weir_connections gauge", "# TYPE weir_connections counter")
-        check(promtool(broken)[0] != 0, "promtool finds a counter with a bad name")
+        check(promtool("metrics", broken)[0] != 0, "promtool finds a counter with a bad name")
 
 
 def test_scrapes_do_not_slow_producers_down():

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that goes between shards, from many connections at once: for the thread sanitizer, and needs no client."""
+"""Everything that goes between shards, from many connections at once, while somebody scrapes: for the thread sanitizer, and needs no
+client."""
 
 import sys
 import threading
@@ -8,7 +9,8 @@ import threading
 import harness
 import wire
 from groups import make
-from harness import Broker, check, equal
+from harness import check, equal
+from test_http import broker_with_http, health, metrics
 from test_group_scale import (COMMIT, JOIN, LEAVE, SYNC, commit_answer, commit_body, join_answer, join_body, ready, sync_answer,
                               sync_body)
 
@@ -29,8 +31,20 @@ def guard(failures):
     return decorate
 
 
+def scraper(port, is_over, failures):
+    """A thread that reads both pages over and over; to be started."""
+    @guard(failures)
+    def scrape():
+        while not is_over.wait(0.02):
+            check(health(port) is not None, "/health")  # a shard may take its time here
+            check(metrics(port)[0]["weir_connections"] >= 0, "/metrics")
+
+    return threading.Thread(target=scrape)
+
+
 def test_many_connections_over_three_shards():
-    with Broker(3, name="threads") as broker:
+    broker, port = broker_with_http(3, name="threads")
+    with broker:
         with wire.Conn(broker.host, broker.port) as conn:
             for name in ("a", "b"):
                 equal(conn.create_topic(name, PARTITIONS)[0], 0, f"create {name}")
@@ -73,6 +87,7 @@ def test_many_connections_over_three_shards():
 
         writers = [threading.Thread(target=write, args=(i,)) for i in range(WRITERS)] + [threading.Thread(target=churn)]
         readers = [threading.Thread(target=read, args=(i,)) for i in range(4)]
+        readers.append(scraper(port, is_over, failures))
         for thread in writers + readers:
             thread.start()
         for thread in writers:
@@ -95,7 +110,9 @@ def test_many_connections_over_three_shards():
 
 def test_groups_over_three_shards():
     """Members of many groups join, commit and leave from many connections, while another one lists and describes them."""
-    with Broker(3, settings={"group.initial.rebalance.delay.ms": 0}, name="threads") as broker:
+    settings = {"group.initial.rebalance.delay.ms": 0, "weir.metrics.group.label": "true"}
+    broker, port = broker_with_http(3, settings=settings, name="threads")
+    with broker:
         make(broker, "t", PARTITIONS)
         ready(broker)
         failures = []
@@ -123,13 +140,14 @@ def test_groups_over_three_shards():
                         conn.describe_group(group)
 
         members = [threading.Thread(target=live, args=(i,)) for i in range(WRITERS)]
-        watcher = threading.Thread(target=look)
-        for thread in [*members, watcher]:
+        watchers = [threading.Thread(target=look), scraper(port, is_over, failures)]
+        for thread in [*members, *watchers]:
             thread.start()
         for thread in members:
             thread.join()
         is_over.set()
-        watcher.join()
+        for thread in watchers:
+            thread.join()
         check(not failures, lambda: f"{len(failures)} failures, the first: {failures[0]!r}")
 
 

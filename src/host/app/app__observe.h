@@ -2,7 +2,9 @@
  *
  * Room    host/app, private.
  * How     whoever wants to know posts a message to each shard and waits; the shard's own thread, between two steps of its machine,
- *         writes down what the views say. The machine hears nothing of it.
+ *         writes down what the views say. The machine hears nothing of it. Tables may be long: they are written down a part at a time,
+ *         between which the shard does its other work. Nothing is gathered under the lock: only what is done is handed over under it.
+ * Ends    observe_over, after host_run: no shard answers any more, and nobody waits for one.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -16,7 +18,8 @@
 
 #include <pthread.h>
 
-#define OBSERVE_WAIT_MS 2000 /* a shard that does not answer for so long counts as stuck */
+#define OBSERVE_WAIT_MS 2000  /* a shard that does not answer for so long counts as stuck */
+#define OBSERVE_DISK_MS 10000 /* and so does a disk */
 
 struct observe_log {
     struct base_part id;
@@ -36,16 +39,24 @@ struct observe_commit {
 };
 
 struct observe_snapshot {
-    bool is_there; /* the shard has answered this time */
+    bool is_there; /* the shard has answered this time; if not, view, counters and turns are those of its last answer */
+    bool is_whole; /* its tables are all here */
     struct broker_view view;
     struct broker_counters counters;
-    struct broker_histogram turns; /* how long the machine's steps took */
+    struct broker_histogram turns; /* how long the host was at each step and what it asked for */
     struct observe_log *logs;
     uint32_t log_count;
     struct observe_commit *commits;
     uint32_t commit_count;
     char *names;
     size_t names_bytes;
+    size_t names_room_bytes;
+};
+
+enum observe_what {
+    OBSERVE_VIEWS = 0,
+    OBSERVE_TABLES, /* logs and commits, too */
+    OBSERVE_GROUPS, /* and the ids of the groups that committed */
 };
 
 /* One a shard: what the host calls its machine. */
@@ -53,8 +64,17 @@ struct observe_shard {
     struct broker *broker;
     struct observe *observe;
     uint32_t index;
-    uint64_t alarm_ns; /* of the machine's last step */
+    uint64_t alarm_ns;   /* of the machine's last step */
+    bool wants_continue; /* the machine does */
     struct broker_histogram turns;
+    /* The tables that are being written down. */
+    struct observe_snapshot tables;
+    uint64_t round; /* for whom; 0: for nobody */
+    enum observe_what what;
+    bool is_at_commits; /* the logs are done */
+    uint32_t cursor;
+    /* Of whoever asks. */
+    struct observe_snapshot last;    /* the last answer, without tables */
     struct observe_snapshot *wanted; /* under observe.lock: to be filled in; NULL: nothing is asked */
 };
 
@@ -65,7 +85,9 @@ struct observe {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* a snapshot is there; by CLOCK_MONOTONIC */
     uint32_t waiting;       /* shards that have not answered yet */
-    bool with_logs;         /* what is asked now */
+    uint64_t round;         /* which asking this is */
+    enum observe_what what; /* what is asked now */
+    bool is_over;
 };
 
 extern const uint64_t observe_turn_bounds_ns[BROKER_BUCKETS];
@@ -75,10 +97,14 @@ MUST_USE
 bool observe_init(struct observe *observe, struct host *host);
 /* host_config.step, with struct observe_shard as machine. */
 void observe_step(void *machine, const struct port_event *event, struct port_out *out);
-/* Asks every shard; from one thread at a time. with_logs: their tables too. To be freed; NULL: no memory. */
+void observe_turn(struct observe *observe, uint32_t shard, uint64_t ns); /* host_notes.turn */
+/* Asks every shard; from one thread at a time. To be freed; NULL: no memory. */
 MUST_USE
-struct observe_snapshot *observe_take(struct observe *observe, bool with_logs);
+struct observe_snapshot *observe_take(struct observe *observe, enum observe_what what);
 void observe_free(struct observe *observe, struct observe_snapshot *snapshots);
+/* The shards have ended. Whoever waits for them is told so at once. */
+void observe_over(struct observe *observe);
+bool observe_is_over(struct observe *observe);
 
 /* ---- what is said (metrics.c) ---- */
 

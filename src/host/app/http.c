@@ -1,7 +1,7 @@
 /* http.c: GET /metrics, /health and /health/live on weir.http.listener, by GNU libmicrohttpd on a thread of its own.
  *
  * /health       200 once the node serves; 503 and why, in JSON, before that, while it stops, while a log directory is failed, and
- *               when a shard does not answer.
+ *               when a shard or the disk does not answer.
  * /health/live  200 as long as every shard answers, whatever it does.
  *
  * Memory        the library and the nine that it brings (gnutls above all) are loaded where there is a listener to serve, and not
@@ -72,13 +72,18 @@ static enum MHD_Result answer_words(const struct http *http, struct MHD_Connecti
     return body == NULL ? MHD_NO : answer(http, connection, status, "text/plain; charset=utf-8", body, strlen(body));
 }
 
-/* The first thing that keeps a shard from serving; NULL: nothing does. */
-static const char *trouble_of(const struct observe_snapshot *snapshot, bool is_only_live)
+/* What keeps a node from serving. */
+struct trouble {
+    const char *reason; /* NULL: nothing does */
+    const char *state;
+    uint32_t shard;
+    uint64_t silent_s; /* how long the disk has not answered; 0: it is not about that */
+};
+
+/* NULL: it serves. */
+static const char *reason_of(enum broker_state state)
 {
-    if (!snapshot->is_there) { return "a shard does not answer"; }
-    if (is_only_live) { return NULL; }
-    if (snapshot->view.is_disk_failed) { return "the log directory has failed"; }
-    switch (snapshot->view.state) {
+    switch (state) {
     case BROKER_BOOT:
     case BROKER_RECOVERING: return "starting: the journal is read";
     case BROKER_LOADING: return "starting: logs and metadata are loaded";
@@ -91,46 +96,67 @@ static const char *trouble_of(const struct observe_snapshot *snapshot, bool is_o
     return "unknown";
 }
 
+static const char *state_of(const struct observe_snapshot *snapshot)
+{
+    return snapshot->is_there ? broker_state_name(snapshot->view.state) : "unknown";
+}
+
+/* What no restart mends, and what says more, comes first. */
+static struct trouble trouble_of(const struct http *http, const struct observe_snapshot *snapshots, bool is_only_live)
+{
+    struct observe *observe = http->observe;
+    struct trouble trouble = {.reason = NULL};
+    if (observe_is_over(observe)) {
+        const struct trouble end = {.reason = "stopping", .state = broker_state_name(BROKER_STOPPED)};
+        return is_only_live ? trouble : end;
+    }
+    for (uint32_t i = observe->shard_count; i > 0; i--) { /* the first shard says most */
+        const struct observe_snapshot *snapshot = &snapshots[i - 1];
+        const char *reason = is_only_live ? NULL : reason_of(snapshot->view.state);
+        if (!snapshot->is_there) { reason = "a shard does not answer"; }
+        if (reason == NULL) { continue; }
+        trouble = (struct trouble){.reason = reason, .state = state_of(snapshot), .shard = i - 1};
+    }
+    for (uint32_t i = 0; i < observe->shard_count && !is_only_live; i++) {
+        if (!snapshots[i].view.is_disk_failed) { continue; }
+        return (struct trouble){"the log directory has failed", state_of(&snapshots[i]), i, 0};
+    }
+    uint64_t silent_ms = host_disk_silent_ns(observe->host, 0) / 1000000;
+    if (!is_only_live && silent_ms >= OBSERVE_DISK_MS) {
+        return (struct trouble){"the disk does not answer", state_of(&snapshots[0]), 0, silent_ms / 1000};
+    }
+    return trouble;
+}
+
 static enum MHD_Result answer_health(const struct http *http, struct MHD_Connection *connection, bool is_only_live)
 {
-    struct observe_snapshot *snapshots = observe_take(http->observe, false);
+    struct observe_snapshot *snapshots = observe_take(http->observe, OBSERVE_VIEWS);
     if (snapshots == NULL) { return MHD_NO; }
-    const char *trouble = NULL;
-    uint32_t shard = 0;
-    for (uint32_t i = 0; i < http->observe->shard_count; i++) {
-        const char *one = trouble_of(&snapshots[i], is_only_live);
-        /* What no restart mends, and what says more, comes first. */
-        bool is_worse = one != NULL && (trouble == NULL || snapshots[i].view.is_disk_failed);
-        if (is_worse) {
-            trouble = one;
-            shard = i;
-        }
-    }
+    struct trouble trouble = trouble_of(http, snapshots, is_only_live);
+    observe_free(http->observe, snapshots);
     char *body = NULL;
     size_t size_bytes = 0;
     FILE *file = open_memstream(&body, &size_bytes);
-    if (file == NULL) {
-        observe_free(http->observe, snapshots);
-        return MHD_NO;
-    }
-    if (trouble == NULL) {
+    if (file == NULL) { return MHD_NO; }
+    if (trouble.reason == NULL) {
         fprintf(file, "{\"status\":\"%s\"}\n", is_only_live ? "live" : "ready");
     } else {
-        fprintf(file, "{\"status\":\"unavailable\",\"reason\":\"%s\",\"shard\":%" PRIu32 ",\"state\":\"%s\"}\n",
-                trouble, shard, snapshots[shard].is_there ? broker_state_name(snapshots[shard].view.state) : "unknown");
+        fprintf(file, "{\"status\":\"unavailable\",\"reason\":\"%s", trouble.reason);
+        if (trouble.silent_s > 0) { fprintf(file, ", for %" PRIu64 " s", trouble.silent_s); }
+        fprintf(file, "\",\"shard\":%" PRIu32 ",\"state\":\"%s\"}\n", trouble.shard, trouble.state);
     }
-    observe_free(http->observe, snapshots);
     if (fclose(file) != 0) {
         free(body);
         return MHD_NO;
     }
-    unsigned status = trouble == NULL ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE;
+    unsigned status = trouble.reason == NULL ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE;
     return answer(http, connection, status, "application/json", body, size_bytes);
 }
 
 static enum MHD_Result answer_metrics(const struct http *http, struct MHD_Connection *connection)
 {
-    struct observe_snapshot *snapshots = observe_take(http->observe, true);
+    struct observe_snapshot *snapshots =
+        observe_take(http->observe, http->is_group_label ? OBSERVE_GROUPS : OBSERVE_TABLES);
     if (snapshots == NULL) { return MHD_NO; }
     char *body = NULL;
     size_t size_bytes = 0;

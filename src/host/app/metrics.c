@@ -114,6 +114,11 @@ static void print_numbers(const struct metrics *m)
                     number_of(&m->snapshots[s], &shard_numbers[i]));
         }
     }
+    head(m, "shard_ring_messages", "gauge", "Messages of other shards on their way to this one.");
+    for (uint32_t s = 0; s < m->observe->shard_count; s++) {
+        fprintf(m->file, "weir_shard_ring_messages{shard=\"%" PRIu32 "\"} %" PRIu64 "\n", s,
+                host_messages_waiting(m->observe->host, s));
+    }
     static const char *const classes[BASE_CLASS_COUNT] = {"control", "replication", "clients"};
     head(m, "memory_room_bytes", "gauge", "Memory that a class of work could still take.");
     for (uint32_t s = 0; s < m->observe->shard_count; s++) {
@@ -128,6 +133,9 @@ static void print_numbers(const struct metrics *m)
     }
     head(m, "log_directory_failed", "gauge", "1 once the log directory has failed; nothing is written any more.");
     fprintf(m->file, "weir_log_directory_failed %d\n", is_failed ? 1 : 0);
+    head(m, "disk_silent_seconds", "gauge",
+         "How long the disk has not come back from what it was asked; 0: it owes nothing.");
+    fprintf(m->file, "weir_disk_silent_seconds %.3f\n", (double)host_disk_silent_ns(m->observe->host, 0) / NS_PER_S);
 }
 
 /* ---- counters ---- */
@@ -195,7 +203,8 @@ static void print_counters(const struct metrics *m)
         (void)snprintf(labels, sizeof labels, "api=\"%s\"", info->name); /* names are short */
         print_histogram(m, "request_duration_seconds", labels, &sum, broker_request_bounds_ns);
     }
-    head(m, "shard_turn_seconds", "histogram", "How long one step of a shard's machine took.");
+    head(m, "shard_turn_seconds", "histogram",
+         "How long a step of a shard, what it wrote and read at once included, or a round of its sends took.");
     for (uint32_t s = 0; s < m->observe->shard_count; s++) {
         char labels[64];
         (void)snprintf(labels, sizeof labels, "shard=\"%" PRIu32 "\"", s); /* short */
@@ -307,16 +316,21 @@ static void print_lag(const struct metrics *m, struct row *rows, size_t count)
     }
 }
 
-/* No memory for the tables: the rest is said without them. */
+/* Whole or not at all: a part would say that a topic has shrunk, or that a group has caught up. */
 static void print_tables(const struct metrics *m)
 {
     size_t logs = 0;
     size_t commits = 0;
+    bool is_whole = true;
     for (uint32_t s = 0; s < m->observe->shard_count; s++) {
+        is_whole = is_whole && m->snapshots[s].is_whole;
         logs += m->snapshots[s].log_count;
         commits += m->snapshots[s].commit_count;
     }
-    struct row *rows = calloc(logs + commits + 1, sizeof *rows);
+    struct row *rows = is_whole ? calloc(logs + commits + 1, sizeof *rows) : NULL;
+    head(m, "topics_answered", "gauge",
+         "0 if what is of topics and groups is left out: a shard has not answered, or there is no memory for it.");
+    fprintf(m->file, "weir_topics_answered %d\n", rows != NULL ? 1 : 0);
     if (rows == NULL) { return; }
     size_t at = 0;
     for (uint32_t s = 0; s < m->observe->shard_count; s++) {
@@ -404,7 +418,7 @@ void metrics_print(FILE *file, const struct observe *observe, const struct obser
 {
     struct metrics m = {.file = file, .observe = observe, .snapshots = snapshots, .is_group_label = is_group_label};
     head(&m, "shard_answered", "gauge",
-         "1 if a shard has answered this scrape; what is summed lacks those that have not.");
+         "1 if a shard has answered this scrape; of one that has not its last answer is told.");
     for (uint32_t s = 0; s < observe->shard_count; s++) {
         fprintf(file, "weir_shard_answered{shard=\"%" PRIu32 "\"} %d\n", s, snapshots[s].is_there ? 1 : 0);
     }

@@ -333,6 +333,12 @@ static void on_level(void *context, struct base_slice room, uint32_t level)
     app_log_level(&serve->log, room, level);
 }
 
+static void on_turn(void *context, uint32_t shard, uint64_t ns)
+{
+    struct serve *serve = context;
+    observe_turn(&serve->observe, shard, ns);
+}
+
 static void print_ready(const struct serve *serve, const uint16_t ports[BROKER_LISTENERS_MAX])
 {
     const struct broker_config *config = &serve->settings.broker;
@@ -388,7 +394,7 @@ static int run(struct serve *serve)
         .files_max = BROKER_FILE_SLOTS(config->files_max),
         .step = observe_step,
         .machines = serve->machines,
-        .notes = {.context = serve, .log = on_log, .level = on_level, .ready = on_ready},
+        .notes = {.context = serve, .log = on_log, .level = on_level, .ready = on_ready, .turn = on_turn},
     };
     char why[HOST_WHY_BYTES];
     if (host_create(&host_config, &serve->host, why) != PORT_OK) { return app_error(NULL, "%s", why); }
@@ -400,6 +406,7 @@ static int run(struct serve *serve)
     host_run(serve->host);
     (void)alarm(0); /* stopped in time */
     signal_host = NULL;
+    observe_over(&serve->observe);
     http_stop(http);
     host_destroy(serve->host);
     bool is_failed = false;

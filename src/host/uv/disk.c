@@ -403,11 +403,26 @@ static void give_back(struct op *op)
 
 static void serve_queue(void *arg)
 {
+    struct disk_thread *thread = arg;
     struct op *op;
-    while ((op = queue_pop(arg)) != NULL) {
+    while ((op = queue_pop(thread->queue)) != NULL) {
+        atomic_store_explicit(&thread->busy_since_ns, uv_hrtime(), memory_order_relaxed);
         host__disk_run(op);
+        atomic_store_explicit(&thread->busy_since_ns, 0, memory_order_relaxed);
         give_back(op);
     }
+}
+
+uint64_t host_disk_silent_ns(const struct host *host, uint32_t disk)
+{
+    CHECK(disk < host->config.disk_count);
+    uint64_t since_ns = UINT64_MAX;
+    for (uint32_t t = 0; t < host->disks[disk].thread_count; t++) {
+        uint64_t one_ns = atomic_load_explicit(&host->disks[disk].threads[t].busy_since_ns, memory_order_relaxed);
+        if (one_ns != 0) { since_ns = base_min_u64(since_ns, one_ns); }
+    }
+    uint64_t now_ns = uv_hrtime();
+    return since_ns < now_ns ? now_ns - since_ns : 0;
 }
 
 void host__disk_push(struct disk *disk, struct op *op)
@@ -425,10 +440,10 @@ void host__disk_start(struct host *host)
             CHECK(uv_mutex_init(&queues[q]->lock) == 0);
             CHECK(uv_cond_init(&queues[q]->filled) == 0);
         }
-        disk->thread_count = 1 + host->config.disk_threads;
-        disk->threads = host__allocate(disk->thread_count, sizeof *disk->threads);
         for (uint32_t t = 0; t < disk->thread_count; t++) {
-            CHECK(uv_thread_create(&disk->threads[t], serve_queue, t == 0 ? &disk->sync : &disk->work) == 0);
+            struct disk_thread *thread = &disk->threads[t];
+            thread->queue = t == 0 ? &disk->sync : &disk->work;
+            CHECK(uv_thread_create(&thread->thread, serve_queue, thread) == 0);
         }
     }
 }
@@ -444,11 +459,10 @@ void host__disk_stop(struct host *host)
             uv_cond_broadcast(&queues[q]->filled);
             uv_mutex_unlock(&queues[q]->lock);
         }
-        for (uint32_t t = 0; t < disk->thread_count; t++) { CHECK(uv_thread_join(&disk->threads[t]) == 0); }
+        for (uint32_t t = 0; t < disk->thread_count; t++) { CHECK(uv_thread_join(&disk->threads[t].thread) == 0); }
         for (size_t q = 0; q < BASE_ARRAY_COUNT(queues); q++) {
             uv_cond_destroy(&queues[q]->filled);
             uv_mutex_destroy(&queues[q]->lock);
         }
-        free(disk->threads);
     }
 }

@@ -97,7 +97,12 @@ enum port_rc host_create(const struct host_config *config, struct host **host_ou
     ignore_signals();
     CHECK(uv_mutex_init(&host->share_lock) == 0);
     host->disks = host__allocate(config->disk_count, sizeof *host->disks);
-    for (uint32_t i = 0; i < config->disk_count; i++) { host->disks[i].fd = -1; }
+    for (uint32_t i = 0; i < config->disk_count; i++) {
+        struct disk *disk = &host->disks[i];
+        disk->fd = -1;
+        disk->thread_count = 1 + host->config.disk_threads;
+        disk->threads = host__allocate(disk->thread_count, sizeof *disk->threads);
+    }
     host->shards = aligned_alloc(64, ((size_t)config->shards * sizeof *host->shards + 63) / 64 * 64);
     CHECK(host->shards != NULL);
     memset(host->shards, 0, (size_t)config->shards * sizeof *host->shards);
@@ -195,6 +200,7 @@ void host_destroy(struct host *host)
     }
     for (uint32_t i = 0; i < host->config.disk_count; i++) {
         if (host->disks[i].fd >= 0) { (void)close(host->disks[i].fd); } /* read only: nothing to lose */
+        free(host->disks[i].threads);
     }
     for (uint32_t i = 0; i < host->share_count; i++) { free(host->shares[i].is_held); }
     free(host->shares);

@@ -30,6 +30,8 @@ struct host_notes {
     void (*level)(void *context, struct base_slice room, uint32_t level); /* as PORT_LEVEL has them */
     void (*ready)(void *context, uint32_t shard);
     void (*stopped)(void *context, uint32_t shard);
+    /* One step with what it asked for carried out, or one round of sends, has kept the shard from all else for so long. */
+    void (*turn)(void *context, uint32_t shard, uint64_t ns);
 };
 
 struct host_config {
@@ -68,6 +70,16 @@ void host_stop(struct host *host);
  * PORT_STOPPED is dropped. */
 #define HOST_OUTSIDE UINT16_MAX
 void host_post(struct host *host, uint32_t shard, const struct port_message *message);
+
+/* Messages of other shards that wait for `shard` and that its machine has not been given yet. From any thread, between host_create and
+ * host_destroy. */
+MUST_USE
+uint64_t host_messages_waiting(const struct host *host, uint32_t shard);
+
+/* How long the file work that has been under way longest has not come back from the disk; 0: none is under way. Of what runs on shards'
+ * own threads nothing is known. From any thread, between host_create and host_destroy. */
+MUST_USE
+uint64_t host_disk_silent_ns(const struct host *host, uint32_t disk);
 
 /* Closes whatever the machines left open. Not while host_run runs. */
 void host_destroy(struct host *host);

@@ -106,11 +106,17 @@ struct work_queue {
     bool is_ended;
 };
 
+struct disk_thread {
+    uv_thread_t thread;
+    struct work_queue *queue;
+    atomic_ullong busy_since_ns; /* 0: it waits for work */
+};
+
 struct disk {
     int fd;
-    struct work_queue sync; /* one thread */
-    struct work_queue work; /* host.config.disk_threads threads */
-    uv_thread_t *threads;
+    struct work_queue sync;      /* one thread */
+    struct work_queue work;      /* host.config.disk_threads threads */
+    struct disk_thread *threads; /* the first one's is sync */
     uint32_t thread_count;
 };
 

@@ -85,6 +85,19 @@ bool host__ring_has(struct host *host, uint32_t from, uint32_t to)
     return atomic_load(&ring->head) != atomic_load(&ring->tail) || atomic_load(&ring->spilled) != 0;
 }
 
+uint64_t host_messages_waiting(const struct host *host, uint32_t shard)
+{
+    CHECK(shard < host->config.shards);
+    uint64_t count = 0;
+    for (uint32_t from = 0; from < host->config.shards; from++) {
+        const struct ring *ring = &host->rings[(size_t)from * host->config.shards + shard];
+        unsigned tail = atomic_load(&ring->tail); /* before the head, which never falls behind it */
+        unsigned head = atomic_load(&ring->head);
+        count += (head - tail) + (uint64_t)atomic_load(&ring->spilled);
+    }
+    return count;
+}
+
 void host_post(struct host *host, uint32_t shard, const struct port_message *message)
 {
     CHECK(shard < host->config.shards);

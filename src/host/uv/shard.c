@@ -133,6 +133,18 @@ static void send_messages(struct shard *shard)
     }
 }
 
+/* Without anybody who wants to know, no clock is read. */
+static uint64_t begin_turn(const struct shard *shard)
+{
+    return shard->host->config.notes.turn == NULL ? 0 : uv_hrtime();
+}
+
+static void end_turn(const struct shard *shard, uint64_t begun_ns)
+{
+    const struct host_notes *notes = &shard->host->config.notes;
+    if (notes->turn != NULL) { notes->turn(notes->context, shard->index, uv_hrtime() - begun_ns); }
+}
+
 /* shard->event is filled in but for the clocks. */
 static void step(struct shard *shard, enum port_event_kind kind)
 {
@@ -144,12 +156,22 @@ static void step(struct shard *shard, enum port_event_kind kind)
     if (kind == PORT_EVENT_CONTINUE) { shard->wants_continue = false; }
     if (!shard->wants_continue) { shard->has_polled = false; } /* what is ready when it is asked for comes first */
     port_out_begin(&shard->out);
+    uint64_t begun_ns = begin_turn(shard);
     shard->host->config.step(shard->machine, event, &shard->out);
     shard->wants_turn |= shard->out.wants_turn;
     shard->wants_continue |= shard->out.wants_continue;
     shard->delivered += 1;
     for (uint32_t i = 0; i < shard->out.effect_count; i++) { carry_out(shard, &shard->out.effects[i]); }
     if (shard->out.message_count > 0) { send_messages(shard); }
+    end_turn(shard, begun_ns);
+}
+
+static void flush(struct shard *shard)
+{
+    if (base_list_is_empty(&shard->flush)) { return; }
+    uint64_t begun_ns = begin_turn(shard);
+    host__net_flush(shard);
+    end_turn(shard, begun_ns);
 }
 
 /* ---- what is ready ---- */
@@ -292,7 +314,7 @@ void host__shard_run(struct shard *shard)
                 continue;
             }
         }
-        host__net_flush(shard);
+        flush(shard);
         if (atomic_load(&shard->host->is_over)) { return; }
         bool is_flushed = base_list_is_empty(&shard->flush);
         is_idle = base_list_is_empty(&shard->ready) && !has_inbox(shard);
