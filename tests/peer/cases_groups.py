@@ -108,7 +108,7 @@ _WHEREVER = {14: _LOADING, 15: _LOADING, 16: _LOADING, 30: _AUTH}
 _NO_NULL = "the id would have to be null, which no version can say"
 _CONSUMER = "it is said of groups of the consumer protocol"
 CODES = {
-    "FindCoordinator": {0: None, 42: None, 15: _LOADING, 30: _AUTH},
+    "FindCoordinator": {0: None, 42: None, 15: _LOADING, 30: _AUTH, 53: _AUTH},
     "JoinGroup": {**_WHEREVER, -1: None, 0: None, 23: None, 24: None, 25: None, 26: None, 79: None, 81: None, 82: None},
     "SyncGroup": {**_WHEREVER, 0: None, 22: None, 23: None, 24: None, 25: None, 27: None, 82: None,
                   -1: "its record is too large for a log: the limits are others here, and JoinGroup says so"},
@@ -119,7 +119,8 @@ CODES = {
     "DeleteGroups": {**_WHEREVER, 0: None, 68: None, 69: None, 24: _NO_NULL},
     "OffsetCommit": {**_WHEREVER, 0: None, 3: None, 12: None, 22: None, 25: None, 27: None, 69: None, 82: None, 100: None, 24: _NO_NULL,
                      28: "its records are too large for a log: the limits are others here", 29: _AUTH, 113: _CONSUMER},
-    "OffsetFetch": {**_WHEREVER, 0: None, 100: None, 24: _NO_NULL, 29: _AUTH, 25: _CONSUMER, 69: _CONSUMER, 113: _CONSUMER},
+    "OffsetFetch": {**_WHEREVER, 0: None, 100: None, 24: _NO_NULL, 29: _AUTH, 25: _CONSUMER, 69: _CONSUMER, 113: _CONSUMER,
+                    88: "it is said while a transaction holds the offset, and there are no transactions here"},
     "OffsetDelete": {**_WHEREVER, 0: None, 3: None, 24: None, 68: None, 69: None, 86: None, 29: _AUTH},
 }
 

@@ -12,6 +12,8 @@ A case is a function in a file cases_*.py beside this one:
     def the_cluster_tells_who_is_there(t, version):
         t.call("DescribeCluster", version, IncludeClusterAuthorizedOperations=True)
 
+    @case("JoinGroup", 4, settings={...})                # with brokers of its own, which have these settings besides
+
 `t` is a Talk: what t.call sends and gets is compared, what t.quietly sends is not. A case names its topics t.topic("a"), another
 name for each case and version. Topic ids, producer ids, members' ids, the brokers' ports and their clocks are made comparable (Talk.plain);
 a list of structs is compared in the order of its contents, since Kafka keeps much in hash tables.
@@ -46,10 +48,10 @@ WANTED_MAX = 25
 UUID_END = re.compile(r"-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 
 
-def case(api, *versions):
+def case(api, *versions, settings=None):
     def add(function):
         for version in versions:
-            CASES.append((function, api, version))
+            CASES.append((function, api, version, settings or {}))
         return function
     return add
 
@@ -152,6 +154,15 @@ class Talk:
         if not is_quiet:
             self.said.append((api, version, {}, self.plain(answer)))
         return answer
+
+    def together(self, *asked):
+        """Requests (api, version, body) in one send; their answers, which must come in this order, are compared."""
+        frames = []
+        for api, version, body in asked:
+            frames.append(self._frame(api, version, body))
+            self.due.setdefault(self.conn, []).append(self.correlation)
+        self.conn.socket.sendall(b"".join(frames))
+        return [self.hear(api, version) for api, version, _ in asked]
 
     def note(self, what, value, version=0):
         """Something that the case found out, to be compared; what is left of an answer, when `what` is an api."""
@@ -445,14 +456,15 @@ def codes_amiss(expected, by_api):
     return lines
 
 
-def compare_all(runs, wanted, expected, run_id, weir_at, kafka_at, args):
+def compare_all(runs, wanted, expected, run_id, pairs, args):
     """How many failed; prints what differs, and how much was compared."""
     failed = 0
     used = set()
     triples = set()
     fields = {}
-    for number, (function, api, version) in enumerate(runs):
+    for number, (function, api, version, settings) in enumerate(runs):
         name = f"{run_id}-{number}"
+        weir_at, kafka_at = pairs.with_settings(settings)
         theirs = run_case(function, version, name, kafka_at, True)
         ours = run_case(function, version, name, weir_at, False)
         lines = compare(function.__name__, ours, theirs, wanted, used, triples, args.show, fields)
@@ -477,10 +489,57 @@ def compare_all(runs, wanted, expected, run_id, weir_at, kafka_at, args):
         failed += 1
         print(f"FAILED: {line}")
     for api, found in sorted(by_api.items()):
-        print(f"{api:28} cases {sum(1 for _, a, _ in runs if a == api):3}  codes {' '.join(str(c) for c in sorted(found, key=str))}")
-    print(f"{len(runs)} cases in {len({f for f, _, _ in runs})} scripts, {failed} failed; "
+        print(f"{api:28} cases {sum(1 for run in runs if run[1] == api):3}  codes {' '.join(str(c) for c in sorted(found, key=str))}")
+    print(f"{len(runs)} cases in {len({run[0] for run in runs})} scripts, {failed} failed; "
           f"{len(triples)} triples of api, version class and error code; {len(wanted)} wanted differences")
     return failed
+
+
+class Pairs:
+    """The two brokers, and others in their place for cases that have settings of their own. A Weir of ours must be there until then, and stop cleanly."""
+
+    def __init__(self, args):
+        self.given_weir = address_of(args.weir) if args.weir else None
+        self.given_kafka = address_of(args.kafka) if args.kafka else None
+        self.settings = None
+        self.stack = contextlib.ExitStack()
+        self.weir = None
+        self.places = None
+
+    def with_settings(self, settings):
+        """(of Weir, of Kafka)"""
+        if settings == self.settings:
+            return self.places
+        self.stack.close()
+        self.settings = settings
+        kafka_at = self.given_kafka
+        if kafka_at is None:
+            import kafka as peer  # pylint: disable=import-outside-toplevel
+            directory = self.stack.enter_context(tempfile.TemporaryDirectory(prefix="weir-diff.", ignore_cleanup_errors=True))
+            kafka = peer.Kafka(directory, settings={**SETTINGS, **settings})
+            self.stack.callback(kafka.kill)
+            kafka.start()
+            kafka_at = (kafka.host, kafka.port)
+        weir_at = self.given_weir
+        if weir_at is None:
+            self.weir = self.stack.enter_context(harness.Broker(shards=2, settings={**SETTINGS, **settings}, name="diff"))
+            weir_at = (self.weir.host, self.weir.port)
+        self.places = (weir_at, kafka_at)
+        return self.places
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *why):
+        return self.stack.__exit__(*why)
+
+
+def runs_of(args):
+    """What is to be run; what needs settings of its own comes last, or not at all where a broker was given."""
+    runs = [run for run in CASES if not args.words or any(w in run[0].__name__ or w == run[1] for w in args.words)]
+    if args.kafka or args.weir:
+        runs = [run for run in runs if not run[3]]
+    return sorted(runs, key=lambda run: sorted((name, str(value)) for name, value in run[3].items()))
 
 
 def main():
@@ -499,20 +558,12 @@ def main():
     if len(wanted) > WANTED_MAX:
         print(f"FAILED: {len(wanted)} wanted differences, {WANTED_MAX} are allowed")
         return 1
-    runs = [(f, api, v) for f, api, v in CASES if not args.words or any(w in f.__name__ or w == api for w in args.words)]
+    runs = runs_of(args)
     run_id = f"case{START_MS % 1000000000:09d}" if args.kafka or args.weir else "case"
-    with contextlib.ExitStack() as stack:  # a Weir of our own must be there to the end, and stop cleanly
-        if args.kafka is None:
-            import kafka as peer  # pylint: disable=import-outside-toplevel
-            kafka = peer.Kafka(stack.enter_context(tempfile.TemporaryDirectory(prefix="weir-diff.", ignore_cleanup_errors=True)), settings=SETTINGS)
-            stack.callback(kafka.kill)
-            kafka.start()
-        kafka_at = address_of(args.kafka) if args.kafka else (kafka.host, kafka.port)
-        weir = None if args.weir else stack.enter_context(harness.Broker(shards=2, settings=SETTINGS, name="diff"))
-        weir_at = address_of(args.weir) if args.weir else (weir.host, weir.port)
-        failed = compare_all(runs, wanted, expected, run_id, weir_at, kafka_at, args)
-        if failed and weir is not None:
-            print(weir.log_tail(20))
+    with Pairs(args) as pairs:
+        failed = compare_all(runs, wanted, expected, run_id, pairs, args)
+        if failed and pairs.weir is not None:
+            print(pairs.weir.log_tail(20))
     return 1 if failed else 0
 
 

@@ -29,6 +29,7 @@ WANTED = [
     ("Produce", "Responses.PartitionResponses*", "a packed batch is not opened here unless weir.record.validation is full",
      "packed_batches_that_hold_something_else"),
     ("DescribeGroups", "Groups.GroupState", "nothing is left here of a group that nobody ever was a member of", "-trace]"),
+    ("DescribeGroups", "Groups*", "a round that nobody is in any more is as if it had not begun", "-left]"),
     ("DescribeGroups", "Groups.Members.MemberAssignment", "an assignment ends here with its generation"),
     ("DescribeGroups", "Groups.Members.ClientId", "who comes again is shown here as who it is, not as who it was"),
     ("OffsetCommit", "Topics*", "a topic that is named twice is answered twice here, even beside one that is not there: no client does it, and "
