@@ -1,8 +1,9 @@
 /* run_limits.c: see run.h. Small limits of the broker, so that runs meet them: what is full must refuse, wait and wake as it says.
  *
- * With the knob `limits` a seed draws some of them. What is refused for good while a limit holds (a group too many, a segment more than
- * there may be) is raised by the operator when the faults stop, and so is how many requests of a connection may be under way: behind
- * a fetch that waits nobody would see that the client has gone. What only waits for others stays small until the end.
+ * One seed of four draws some of them (the knob `limits`: all, or none). What is refused for good while a limit holds (a group too many,
+ * a segment more than there may be, a look-up without a block) is raised by the operator when the faults stop. So is what one client can
+ * keep from the others: of a connection's requests those behind a fetch that waits, where nobody would see that the client has gone; files
+ * that are lent to a reader who does not read. What only waits for others stays small until the end.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -11,6 +12,7 @@
 #include <stddef.h>
 
 #define ONE_OF      4   /* limits: so many of them, of those that a seed may draw */
+#define SEEDS_OF    4   /* one of so many seeds has some */
 #define FILES_MIN   8   /* that a log can work with */
 #define PARTS_AMPLE 512 /* where nobody says how many */
 
@@ -33,10 +35,10 @@ static const struct limit {
     {"limit_group_text_kb", offsetof(struct run_limits, group_text_kb), 16, 1 << 20, 16, 32, RAISED},
     {"limit_reserve_kb", offsetof(struct run_limits, reserve_kb), 1, 1 << 20, 64, 512, STAYS},
     {"limit_proposal_kb", offsetof(struct run_limits, proposal_kb), 64, 1 << 20, 64, 64, STAYS},
-    {"limit_block_kb", offsetof(struct run_limits, block_kb), 1024, 1 << 20, 4096, 4096, STAYS},
+    {"limit_block_kb", offsetof(struct run_limits, block_kb), 1024, 1 << 20, 4096, 4096, RAISED},
     {"limit_connections", offsetof(struct run_limits, connections), 1, 100000, 30, 20, STAYS},
     {"limit_in_flight", offsetof(struct run_limits, in_flight), 1, 100000, 1, 5, RAISED},
-    {"limit_files", offsetof(struct run_limits, files), FILES_MIN, 100000, FILES_MIN, 8, STAYS},
+    {"limit_files", offsetof(struct run_limits, files), FILES_MIN, 100000, FILES_MIN, 8, RAISED},
     {"limit_queued_kb", offsetof(struct run_limits, queued_kb), 1, 1 << 20, 256, 512, STAYS},
     {"limit_fetch_bytes", offsetof(struct run_limits, fetch_bytes), 1, 1 << 30, 100, 20000, STAYS},
     {"limit_session_bytes", offsetof(struct run_limits, session_bytes), 1, 1 << 30, 500, 12000, STAYS},
@@ -78,9 +80,9 @@ bool run__limits_may(const char *name, int64_t value)
     return limit != NULL && (value == 0 || (value >= limit->min && value <= limit->max));
 }
 
-static bool wants_some(const struct run_config *config)
+static bool wants_some(const struct run_config *config, bool is_drawn)
 {
-    bool is_on = false;
+    bool is_on = is_drawn;
     for (uint32_t i = 0; i < config->set_count; i++) {
         if (strcmp(config->sets[i].name, "limits") == 0) { is_on = config->sets[i].value != 0; }
     }
@@ -93,7 +95,7 @@ void run__limits_draw(struct run *run)
     struct run_limits *of = &run->shape.limits;
     struct base_prng prng;
     base_prng_init(&prng, run->config->seed, UINT64_C(0x6c696d697473)); /* "limits" */
-    bool is_on = wants_some(run->config);
+    bool is_on = wants_some(run->config, base_prng_chance(&prng, 1, SEEDS_OF));
     for (uint32_t i = 0; i < RUN_LIMITS; i++) {
         bool is_small = base_prng_chance(&prng, 1, ONE_OF);
         int64_t value = limits[i].from + (int64_t)base_prng_below(&prng, (uint64_t)limits[i].more + 1);
@@ -177,6 +179,7 @@ bool run__limits_raise(struct run *run)
     const struct broker_config *ample = &run->ample;
     config->few = ample->few;
     config->in_flight_max = ample->in_flight_max;
+    config->files_max = ample->files_max;
     config->topics_max = ample->topics_max;
     config->partitions_max = ample->partitions_max;
     config->groups_max = ample->groups_max;

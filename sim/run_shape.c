@@ -7,6 +7,8 @@
 #include <inttypes.h>
 #include <stddef.h>
 
+#define PAGES_STREAM UINT64_C(0x7061676573) /* "pages": one of its own, as full disks have */
+
 static const struct {
     const char *name;
     size_t at;
@@ -187,6 +189,37 @@ static int64_t draw_grows(uint64_t seed)
     return base_prng_chance(&prng, 1, 3) ? (int64_t)base_prng_below(&prng, 8) + 1 : 0;
 }
 
+/* The same. In one seed of two shards stand still in a state; in half of these they do one thing a step, so that there is much between
+ * two steps, and the metadata log is often written anew. */
+static void draw_holds(struct run_shape *shape, uint64_t seed)
+{
+    struct base_prng prng;
+    base_prng_init(&prng, seed, UINT64_C(0x686f6c64)); /* "hold" */
+    bool is_on = base_prng_chance(&prng, 1, 2);
+    int64_t holds = 2 + (int64_t)base_prng_below(&prng, 8);
+    bool is_small = base_prng_chance(&prng, 1, 2);
+    int64_t grown_bytes = 1 + (int64_t)base_prng_below(&prng, 400);
+    if (!is_on) { return; }
+    shape->holds = holds;
+    if (!is_small) { return; }
+    shape->step_max = 1;
+    shape->metadata_grown_bytes = grown_bytes;
+}
+
+/* The same. Of one size are all batches of one seed in six, and of one in two with page-cache topics: what stands behind a cut fits
+ * behind what is written in its place. There, more crashes come soon after a cut. */
+static void draw_cuts(struct run_shape *shape, uint64_t seed)
+{
+    struct base_prng prng;
+    base_prng_init(&prng, seed, UINT64_C(0x6576656e)); /* "even" */
+    struct base_prng pages;
+    base_prng_init(&pages, seed, PAGES_STREAM);
+    bool is_page_cache = base_prng_chance(&pages, 1, 3); /* as begin_pages draws it */
+    int64_t size_bytes = ACTOR_VALUE_BYTES_MIN + (int64_t)base_prng_below(&prng, 600);
+    shape->even = base_prng_chance(&prng, 1, is_page_cache ? 2 : 6) ? size_bytes : 0;
+    shape->cut_crashes = is_page_cache ? (int64_t)base_prng_below(&prng, 4) : 0;
+}
+
 void run__shape_draw(struct run *run, struct world_knobs *knobs)
 {
     const struct run_config *config = run->config;
@@ -218,6 +251,8 @@ void run__shape_draw(struct run *run, struct world_knobs *knobs)
     shape->hasties = draw_hasties(config->seed);
     shape->settings = draw_settings(config->seed);
     shape->grows = draw_grows(config->seed);
+    draw_holds(shape, config->seed);
+    draw_cuts(shape, config->seed);
     shape->refusals = base_prng_chance(&run->prng, 1, 4) ? 1 : 0;
     shape->region_mb = base_prng_chance(&run->prng, 1, 3) ? draw(run, NODE_REGION_MB_MIN, 30) : NODE_REGION_MB_MAX;
     shape->rots = base_prng_chance(&run->prng, 1, 5) ? draw(run, 1, 6) : 0;
@@ -283,8 +318,7 @@ static void draw_retention(const struct run *run, uint32_t at, struct actor_topi
  * row is all that there is of its records. */
 static bool begin_pages(const struct run *run, struct base_prng *prng_out)
 {
-    base_prng_init(prng_out, run->config->seed,
-                   UINT64_C(0x7061676573)); /* "pages": a stream of its own, as full disks have */
+    base_prng_init(prng_out, run->config->seed, PAGES_STREAM);
     bool is_drawn = base_prng_chance(prng_out, 1, 3);
     bool is_on = run->shape.page_cache < 0 ? is_drawn : run->shape.page_cache > 0;
     return is_on && !run->drops_writes && run->shape.rots == 0;
@@ -299,7 +333,11 @@ static void draw_durability(const struct run *run, uint32_t at, struct actor_top
     topic->is_page_cache = true;
     run->result->branches[RUN_PAGES] = 1;
     uint64_t kind = base_prng_below(&prng, 4);
-    if (kind == 1) { topic->flush_messages = 1 + (uint32_t)base_prng_below(&prng, 40); }
+    if (kind == 1) {
+        topic->flush_messages = 1 + (uint32_t)base_prng_below(&prng, 40);
+        bool is_soon_full = base_prng_chance(&prng, 1, 2); /* what is in the segments before the last one counts too */
+        if (is_soon_full) { topic->segment_bytes = 14 << 10; }
+    }
     if (kind == 2) { topic->flush_ms = 10 + (uint32_t)base_prng_below(&prng, 1000); }
 }
 

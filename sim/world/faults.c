@@ -176,9 +176,19 @@ static void draw_shape(struct world_knobs *knobs, struct base_prng *prng)
     }
 }
 
+/* From a stream of its own, so that the others draw what they drew before there was any. */
+static void draw_apart(struct world_knobs *knobs, uint64_t seed)
+{
+    struct base_prng prng;
+    base_prng_init(&prng, seed, UINT64_C(0x6170617274)); /* "apart" */
+    uint32_t ppm = 100000 + (uint32_t)base_prng_below(&prng, 400000);
+    if (base_prng_chance(&prng, 1, 3)) { knobs->apart_ppm = ppm; }
+}
+
 void world_knobs_swarm(struct world_knobs *knobs, uint64_t seed)
 {
     world_knobs_default(knobs);
+    draw_apart(knobs, seed);
     struct base_prng prng;
     base_prng_init(&prng, seed, UINT64_C(0x737761726d)); /* its own stream: "swarm" */
     draw_shape(knobs, &prng);
