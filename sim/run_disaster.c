@@ -73,6 +73,13 @@ static void plan_now(void *context, struct world *world)
     if (run->is_calm) { return; }
     uint32_t kind = kinds[below(run, BASE_ARRAY_COUNT(kinds))];
     uint64_t count = 1 + below(run, far[below(run, BASE_ARRAY_COUNT(far))]);
+    /* The rarest of all; from a stream of its own, so that the others draw what they drew before it was there. */
+    struct base_prng prng;
+    base_prng_init(&prng, run->config->seed ^ world_now(world), UINT64_C(0x7370616365)); /* "space" */
+    if (base_prng_chance(&prng, 1, BASE_ARRAY_COUNT(kinds))) {
+        kind = PORT_SPACE;
+        count = 1;
+    }
     run->sprung = RUN_STATE_COUNT;
     world_crash_before(world, run->cast.broker, kind, count, draw_crash(run));
 }
