@@ -61,7 +61,7 @@ static int run(struct app_args *args, const char *command, const char *words)
 
 int app_main(int argc, char **argv, const char *words)
 {
-    struct app_args args = {.argc = argc, .argv = argv, .at = 2};
+    struct app_args args = {.version = words, .argc = argc, .argv = argv, .at = 2};
     if (argc < 2) {
         fprintf(stderr, "%s", usage);
         return APP_USAGE;

@@ -20,6 +20,7 @@
 /* ---- arguments (args.c) ---- */
 
 struct app_args {
+    const char *version; /* of the program */
     int argc;
     char **argv;
     int at;        /* the next to read */
@@ -42,9 +43,9 @@ bool app_read_endpoint(struct base_slice words, struct base_slice *host_out, uin
 size_t app_rune_bytes(struct base_slice words);
 bool app_is_help(int argc, char **argv); /* --help or -h before "--" */
 
-/* "error: NAME: message" on stderr; name may be NULL. Returns APP_FAILED. */
+/* "error: NAME: message" on stderr; name may be NULL. Returns APP_FAILED. Where the process keeps a log it is a FATAL line of that. */
 int app_error(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* "error: message" and a hint to --help. Returns APP_USAGE. */
+/* "error: message" and a hint to --help, or such a line. Returns APP_USAGE. */
 int app_usage(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- log lines (log.c) ---- */
@@ -53,7 +54,15 @@ struct app_log {
     const struct settings *settings;    /* NULL: info and above, as text */
     _Atomic int levels[BROKER_LOGGERS]; /* as they are now; -1: that of the first. Set when settings are */
 };
-/* Takes the settings' levels, and what a shard says of one later (host_notes.level): both from any thread. */
+struct app_log_words {
+    uint32_t shard;
+    int64_t wall_ms;
+    enum port_level level;
+    struct base_slice room;
+    struct base_slice text;
+};
+/* Takes the settings' levels, and what a shard says of one later (host_notes.level): the latter from any thread. From the first on this
+ * process keeps a log: see app_error. */
 void app_log_begin(struct app_log *log, const struct settings *settings);
 void app_log_level(struct app_log *log, struct base_slice room, uint32_t level);
 /* One line on stderr in one write: safe from any thread. */
@@ -63,11 +72,31 @@ void app_log_line(const struct app_log *log, uint32_t shard, int64_t wall_ms, en
 bool app_say_now(const void *bytes, size_t size_bytes);
 void app_log_own(const struct app_log *log, enum port_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+void app_log_end(const struct app_log *log); /* what was left out and is not told yet is told */
+bool app_log_fatal(const char *words);       /* false: this process keeps no log */
 int64_t app_wall_ms(void);
-/* Whether a line is to be written, or has come too often this second (log_limit.c). *left_out: how many like it were not written since
- * the last that was. From any thread. */
+
+/* What is kept of lines that come again and again (log_limit.c), from any thread: how many of them were left out, and the last of them;
+ * words.room is empty: it is not to be written. */
+struct app_log_left {
+    struct app_log_words words; /* in room and text, once it was given out */
+    uint64_t left_out;
+    bool is_more; /* there are some whose second is not over */
+    char room[16];
+    char text[480];
+};
+enum app_log_may {
+    APP_LOG_MAY = 0,
+    APP_LOG_LEFT_OUT,
+    APP_LOG_FIRST_LEFT_OUT /* and somebody is to see to it that app_log_left_next is called a little later, until there is nothing more */
+};
+/* Whether a line is to be written. Before it what is in `left`, if anything; else it has left->left_out more that were not written. */
 MUST_USE
-bool app_log_may(struct base_slice room, struct base_slice text, int64_t wall_ms, uint64_t *left_out);
+enum app_log_may app_log_may(const struct app_log_words *words, struct app_log_left *left);
+/* One whose second is over: it is to be written. False: none. */
+MUST_USE
+bool app_log_left_next(int64_t wall_ms, struct app_log_left *left);
+void app_log_left_untold(void); /* nobody could see to it */
 
 /* ---- the data directory (data_dir.c) ---- */
 

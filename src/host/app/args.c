@@ -85,6 +85,7 @@ int app_error(const char *name, const char *format, ...)
     va_start(list, format);
     (void)vsnprintf(words, sizeof words, format, list); /* cut is good enough */
     va_end(list);
+    if (app_log_fatal(words)) { return APP_FAILED; }
     (void)fflush(stdout); /* in order on a terminal */
     fprintf(stderr, "error: %s%s%s\n", name == NULL ? "" : name, name == NULL ? "" : ": ", words);
     return APP_FAILED;
@@ -97,6 +98,7 @@ int app_usage(const char *command, const char *format, ...)
     va_start(list, format);
     (void)vsnprintf(words, sizeof words, format, list); /* cut is good enough */
     va_end(list);
+    if (app_log_fatal(words)) { return APP_USAGE; }
     fprintf(stderr, "error: %s; see weir %s%s--help\n", words, command, command[0] == '\0' ? "" : " ");
     return APP_USAGE;
 }

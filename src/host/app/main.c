@@ -7,6 +7,7 @@
 #include "base/check.h"
 
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,15 +15,19 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* One line that names the check. Where core files are wanted, abort leaves one; a shell then reports 134 all the same. */
+/* One line that names the check: of the log, but for one that fails while that is written. Where core files are wanted, abort leaves one;
+ * a shell then reports 134 all the same. */
 void base_panic_host(const char *file, int line, const char *what)
 {
+    static atomic_bool has_begun;
     char words[1024];
-    int length = snprintf(words, sizeof words, "FATAL: CHECK failed: %s:%d: %s\n", file, line, what);
-    if (length < 0) { length = 0; }
-    if ((size_t)length >= sizeof words) { length = (int)sizeof words - 1; }
-    ssize_t written = write(STDERR_FILENO, words, (size_t)length);
-    (void)written; /* nowhere left to report to */
+    char plain[1100];
+    (void)snprintf(words, sizeof words, "CHECK failed: %s:%d: %s", file, line, what); /* cut is good enough */
+    if (atomic_exchange(&has_begun, true) || !app_log_now(PORT_FATAL, words)) {
+        (void)snprintf(plain, sizeof plain, "FATAL: %s\n", words); /* there is room */
+        ssize_t written = write(STDERR_FILENO, plain, strlen(plain));
+        (void)written; /* nowhere left to report to */
+    }
     struct rlimit core;
     if (getrlimit(RLIMIT_CORE, &core) == 0 && core.rlim_cur > 0) { abort(); }
     _exit(APP_CHECK);

@@ -48,6 +48,7 @@ struct serve {
     uint32_t shards;
     uint64_t memory_bytes;    /* of the node ... */
     uint64_t connections_max; /* ... and these, too */
+    int64_t begun_ms;
     _Atomic uint32_t ready_count;
     _Atomic bool is_ready; /* every shard */
 };
@@ -60,9 +61,8 @@ static unsigned signal_patience_s; /* set before the handler is */
 /* The broker bounds its own stop. Should that fail, the process ends all the same, and says so. */
 static void on_alarm(int number)
 {
-    static const char words[] = "error: the broker did not stop in time; the next start recovers\n";
     (void)number;
-    (void)app_say_now(words, sizeof words - 1); /* nowhere left to report to */
+    (void)app_log_now(PORT_FATAL, "the broker did not stop in time; the next start recovers"); /* there is a log */
     _exit(APP_FAILED);
 }
 
@@ -71,11 +71,13 @@ static void on_signal(int number)
     int error = errno; /* of what it came between */
     enum app_wish wish = app_wish(number);
     if (wish == APP_WISH_STOP_AT_ONCE) {
-        static const char words[] = "error: stopped at once by a second signal: what was in flight is not answered\n";
-        (void)app_say_now(words, sizeof words - 1); /* nowhere left to report to */
+        (void)app_log_now(PORT_ERROR, "stopped at once by a second signal: what was in flight is not answered");
         _exit(APP_FAILED);
     }
     if (wish == APP_WISH_STOP) {
+        (void)app_log_now(PORT_INFO, number == SIGTERM  ? "SIGTERM has come: stopping"
+                                     : number == SIGINT ? "SIGINT has come: stopping"
+                                                        : "SIGHUP has come: stopping");
         is_stop_wished = 1;
         (void)alarm(signal_patience_s); /* there was none before */
         if (signal_host != NULL) { host_stop(signal_host); }
@@ -139,7 +141,7 @@ static void log_warnings(const struct app_log *log, char *warnings)
 }
 
 /* The settings of the process; texts in them live as long as it. */
-static int configure(struct app_args *args, struct serve *serve)
+static int configure(struct app_args *args, struct serve *serve, const char **file_out)
 {
     void *memory = app_keep(SETTINGS_BYTES);
     char *warning_words = app_keep(WARNINGS_BYTES);
@@ -148,8 +150,7 @@ static int configure(struct app_args *args, struct serve *serve)
     struct settings_list list;
     base_arena_init(&arena, memory, SETTINGS_BYTES);
     if (settings_list_create(&arena, &list) != BASE_OK) { return app_error(NULL, "no memory"); }
-    const char *file = NULL;
-    int code = gather(args, &arena, &list, &file);
+    int code = gather(args, &arena, &list, file_out);
     if (code != APP_DONE) { return code; }
     char why_words[1024];
     struct base_text why;
@@ -157,8 +158,8 @@ static int configure(struct app_args *args, struct serve *serve)
     base_text_init(&why, why_words, sizeof why_words);
     base_text_init(&warnings, warning_words, WARNINGS_BYTES);
     if (settings_apply(&list, &serve->settings, &why, &warnings) != BASE_OK) {
-        if (file == NULL) { return app_usage("serve", "%s", why_words); }
-        return app_usage("serve", "configuration (%s): %s", file, why_words);
+        if (*file_out == NULL) { return app_usage("serve", "%s", why_words); }
+        return app_usage("serve", "configuration (%s): %s", *file_out, why_words);
     }
     app_log_begin(&serve->log, &serve->settings);
     log_warnings(&serve->log, warning_words);
@@ -339,7 +340,24 @@ static void on_turn(void *context, uint32_t shard, uint64_t ns)
     observe_turn(&serve->observe, shard, ns);
 }
 
-static void print_ready(const struct serve *serve, const uint16_t ports[BROKER_LISTENERS_MAX])
+/* As clients are told. */
+static void add_listeners(struct base_text *line, const struct serve *serve, const uint16_t ports[BROKER_LISTENERS_MAX])
+{
+    const struct broker_config *config = &serve->settings.broker;
+    for (uint32_t i = 0; i < config->listener_count; i++) {
+        const struct broker_listener *listener = &config->listeners[i];
+        uint16_t port = listener->port_advertised != 0 ? listener->port_advertised : ports[i];
+        bool is_ipv6 = strchr(listener->host, ':') != NULL;
+        base_text_add(line, i == 0 ? "" : ",");
+        base_text_add(line, listener->name);
+        base_text_add(line, is_ipv6 ? "://[" : "://");
+        base_text_add(line, listener->host);
+        base_text_add(line, is_ipv6 ? "]:" : ":");
+        base_text_add_i64(line, port);
+    }
+}
+
+static void print_ready(const struct serve *serve, const char *listeners)
 {
     const struct broker_config *config = &serve->settings.broker;
     char words[2048];
@@ -350,17 +368,7 @@ static void print_ready(const struct serve *serve, const uint16_t ports[BROKER_L
     base_text_add(&line, " cluster=");
     base_text_add(&line, config->cluster_id);
     base_text_add(&line, " listeners=");
-    for (uint32_t i = 0; i < config->listener_count; i++) {
-        const struct broker_listener *listener = &config->listeners[i];
-        uint16_t port = listener->port_advertised != 0 ? listener->port_advertised : ports[i];
-        bool is_ipv6 = strchr(listener->host, ':') != NULL;
-        base_text_add(&line, i == 0 ? "" : ",");
-        base_text_add(&line, listener->name);
-        base_text_add(&line, is_ipv6 ? "://[" : "://");
-        base_text_add(&line, listener->host);
-        base_text_add(&line, is_ipv6 ? "]:" : ":");
-        base_text_add_i64(&line, port);
-    }
+    base_text_add(&line, listeners);
     base_text_add(&line, " shards=");
     base_text_add_i64(&line, serve->shards);
     words[line.used_bytes] = '\n';
@@ -374,9 +382,28 @@ static void on_ready(void *context, uint32_t shard)
     uint32_t before = atomic_fetch_add(&serve->ready_count, 1);
     if (before + 1 != serve->shards) { return; }
     struct broker_view view;
+    char listeners[1536];
+    struct base_text text;
     broker_view(serve->observe.shards[shard].broker, &view);
-    print_ready(serve, view.ports);
+    base_text_init(&text, listeners, sizeof listeners);
+    add_listeners(&text, serve, view.ports);
+    app_log_own(&serve->log, PORT_INFO, "ready, %lld ms after the start: listeners=%s",
+                (long long)(app_wall_ms() - serve->begun_ms), listeners);
+    print_ready(serve, listeners);
     atomic_store(&serve->is_ready, true);
+}
+
+/* What this start found and took; first of all, so that whatever follows can be told from an earlier life. */
+static void log_start(const struct serve *serve, const char *version, const char *path, const char *file)
+{
+    const struct broker_config *config = &serve->settings.broker;
+    app_log_own(
+        &serve->log, PORT_INFO,
+        "weir %s starts: pid=%ld node=%d cluster=%s data='%s' config='%s' shards=%u memory=%llu connections=%llu "
+        "files=%llu",
+        version, (long)getpid(), (int)config->node_id, serve->data_dir.cluster_id, path, file == NULL ? "" : file,
+        (unsigned)serve->shards, (unsigned long long)serve->memory_bytes, (unsigned long long)serve->connections_max,
+        (unsigned long long)config->files_max * (unsigned long long)serve->shards);
 }
 
 static int run(struct serve *serve)
@@ -415,8 +442,12 @@ static int run(struct serve *serve)
         broker_view(serve->observe.shards[shard].broker, &view);
         is_failed = is_failed || view.is_disk_failed;
     }
-    if (is_stop_wished == 0) { return app_error(NULL, "the broker stopped by itself; its log says why"); }
-    if (is_failed) { return app_error(NULL, "a log directory had failed; its log says why"); }
+    app_log_end(&serve->log);
+    if (is_stop_wished == 0) { return app_error(NULL, "the broker stopped by itself; a line above says why"); }
+    if (is_failed) {
+        app_log_own(&serve->log, PORT_ERROR, "stopped; the log directory had failed: a line above says why");
+        return APP_FAILED;
+    }
     app_log_own(&serve->log, PORT_INFO, "stopped");
     return APP_DONE;
 }
@@ -429,7 +460,9 @@ int app_serve(struct app_args *args)
     }
     struct serve *serve = app_keep(sizeof *serve);
     if (serve == NULL) { return app_error(NULL, "no memory"); }
-    int code = configure(args, serve);
+    serve->begun_ms = app_wall_ms();
+    const char *file = NULL;
+    int code = configure(args, serve, &file);
     if (code != APP_DONE) { return code; }
     struct settings *settings = &serve->settings;
     for (uint32_t i = 0; i < settings->listener_count; i++) {
@@ -452,6 +485,7 @@ int app_serve(struct app_args *args)
         app_log_own(&serve->log, PORT_INFO, "new cluster in '%s': weir.cluster.id=%s", path,
                     serve->data_dir.cluster_id);
     }
+    log_start(serve, args->version, path, file);
     code = make_brokers(serve);
     if (code == APP_DONE) { code = run(serve); }
     return code;

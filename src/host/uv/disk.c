@@ -48,7 +48,17 @@ static bool take_path(struct base_slice path, bool may_be_empty, char path_out[P
     return true;
 }
 
-static void set_rc(struct op *op, int result) { op->rc = result < 0 ? host_rc_of_errno(errno) : PORT_OK; }
+static void fail(struct op *op, int error)
+{
+    op->rc = host_rc_of_errno(error);
+    op->error = error;
+}
+
+static void set_rc(struct op *op, int result)
+{
+    op->rc = PORT_OK;
+    if (result < 0) { fail(op, errno); }
+}
 
 static void open_file(struct op *op, int disk_fd, const char *path)
 {
@@ -146,7 +156,7 @@ static void list_dir(struct op *op, int disk_fd, const char *path)
         if (names.count > 0) { qsort(names.names, names.count, sizeof *names.names, compare_names); }
         pack_names(op, fd, &names);
     } else {
-        op->rc = host_rc_of_errno(errno);
+        fail(op, errno);
     }
     for (size_t i = 0; i < names.count; i++) { free(names.names[i]); }
     free(names.names);
@@ -229,7 +239,7 @@ static void read_file(struct op *op)
             pread(op->fd, op->effect.buffer + op->count, want, (off_t)(op->effect.position_bytes + op->count));
         if (got < 0 && errno == EINTR) { continue; }
         if (got < 0) {
-            op->rc = host_rc_of_errno(errno);
+            fail(op, errno);
             op->count = 0;
             return;
         }
@@ -288,7 +298,7 @@ static void write_file(struct op *op)
         if (put < 0 && errno == EINTR) { continue; }
         if (put < 0 && op->count > 0) { return; }
         if (put < 0) {
-            op->rc = host_rc_of_errno(errno);
+            fail(op, errno);
             return;
         }
         if (put == 0) { return; }
@@ -315,14 +325,8 @@ static void truncate_file(struct op *op)
     set_rc(op, result);
 }
 
-void host__disk_run(struct op *op)
+static void carry_out(struct op *op)
 {
-    op->rc = PORT_OK;
-    op->count = 0;
-    if (op->is_warming) {
-        warm_file(op);
-        return;
-    }
     switch (op->effect.kind) {
     case PORT_READ: read_file(op); break;
     case PORT_WRITE: write_file(op); break;
@@ -353,6 +357,18 @@ void host__disk_run(struct op *op)
     case PORT_STOPPED:
     case PORT_EFFECT_COUNT: UNREACHABLE();
     }
+}
+
+void host__disk_run(struct op *op)
+{
+    op->rc = PORT_OK;
+    op->count = 0;
+    if (op->is_warming) {
+        warm_file(op);
+        return;
+    }
+    carry_out(op);
+    if (op->error != 0) { host__disk_tell(op); }
 }
 
 /* ---- threads ---- */

@@ -25,6 +25,7 @@ typedef void (*host_step_fn)(void *machine, const struct port_event *event, stru
  * borrowed for the call. */
 struct host_notes {
     void *context;
+    /* Of the host itself, too (room "host/uv"), on a thread of a disk: that a call of the system failed, which no machine can name. */
     void (*log)(void *context, uint32_t shard, int64_t wall_ms, enum port_level level, struct base_slice room,
                 struct base_slice text);
     void (*level)(void *context, struct base_slice room, uint32_t level); /* as PORT_LEVEL has them */

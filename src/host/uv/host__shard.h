@@ -24,6 +24,7 @@ struct op {
     struct shard *shard;
     struct port_effect effect;
     enum port_rc rc;
+    int error; /* file work: why the system refused it */
     bool is_more;
     uint64_t total_bytes; /* PORT_SPACE */
     bool is_warming;      /* not an effect: reads what a connection is about to send into the page cache */
@@ -215,6 +216,7 @@ void host__op_give(struct shard *shard, struct op *op);
 void host__complete(struct op *op, enum port_rc rc, uint64_t count);
 void host__wake(struct shard *shard); /* from any thread, after what it is to see was published */
 void host__shard_run(struct shard *shard);
+int64_t host__wall_ms(void);
 
 /* net.c */
 void host__net_do(struct shard *shard, const struct port_effect *effect);
@@ -234,6 +236,9 @@ void host__disk_run(struct op *op); /* carries out the system calls of file work
 void host__disk_start(struct host *host);
 void host__disk_stop(struct host *host);
 void host__disk_push(struct disk *disk, struct op *op);
+
+/* tell.c */
+void host__disk_tell(const struct op *op); /* that its call failed, while its file is open; on any thread */
 
 /* message.c */
 void host__ring_push(struct shard *from, const struct port_message *message);

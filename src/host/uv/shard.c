@@ -59,13 +59,18 @@ void host__complete(struct op *op, enum port_rc rc, uint64_t count)
 
 /* ---- stepping ---- */
 
+int64_t host__wall_ms(void)
+{
+    struct timespec wall;
+    CHECK(clock_gettime(CLOCK_REALTIME, &wall) == 0);
+    return (int64_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000;
+}
+
 static void read_clocks(struct shard *shard)
 {
     uint64_t now_ns = uv_hrtime();
     if (now_ns > shard->now_ns) { shard->now_ns = now_ns; }
-    struct timespec wall;
-    CHECK(clock_gettime(CLOCK_REALTIME, &wall) == 0);
-    shard->wall_ms = (int64_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000;
+    shard->wall_ms = host__wall_ms();
 }
 
 static void note_stopped(struct shard *shard)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The program from outside: usage, exit codes, configuration, data directory, signals, and commands against our own broker."""
 import base64
+import datetime
 import fcntl
 import json
 import os
@@ -351,6 +352,35 @@ class Serve(unittest.TestCase):
         lines = process.communicate(timeout=60)[1].splitlines()
         self.assertIn("-\ufffd\u00e9'", json.loads(lines[0].decode())["message"])
 
+    def test_last_words_in_json_are_json(self):
+        as_json = ("--set", "weir.log.format=json")
+        with Broker(self.data, *as_json) as broker:
+            refused = weir("serve", "--data-dir", self.data, *LOCAL, *as_json)
+            self.assertEqual(refused.returncode, 1)
+            said = json.loads(refused.stderr)
+            self.assertEqual((said["level"], said["room"]), ("FATAL", "app"))
+            self.assertIn("in use by the process with pid", said["message"])
+            os.kill(broker.process.pid, signal.SIGSTOP)  # both are there before it looks
+            os.kill(broker.process.pid, signal.SIGTERM)
+            os.kill(broker.process.pid, signal.SIGINT)
+            code, _, err = broker.stop(signal.SIGCONT)
+            self.assertEqual(code, 1)
+            said = [json.loads(line) for line in err.splitlines()][-1]
+            self.assertEqual(said["level"], "ERROR")
+            self.assertIn("second signal", said["message"])
+        with Broker(self.data, *as_json) as broker:
+            os.kill(broker.process.pid, signal.SIGALRM)  # as after weir.shutdown.timeout.ms and ten seconds more
+            said = [json.loads(line) for line in broker.process.stderr.read().splitlines()][-1]
+            self.assertEqual(said["level"], "FATAL")
+            self.assertIn("did not stop in time", said["message"])
+
+    def test_a_time_of_the_log_is_now(self):
+        with Broker(self.data) as broker:
+            _, _, err = broker.stop()
+        for line in err.splitlines():
+            said = datetime.datetime.fromisoformat(line.split()[0].replace("Z", "+00:00"))
+            self.assertLess(abs(said.timestamp() - time.time()), 60)
+
     def test_a_file_without_end_is_no_configuration(self):
         done = weir("serve", "--config", "/dev/zero", "--data-dir", self.data, timeout=30)
         self.assertEqual((done.returncode, done.stdout), (2, b""))
@@ -375,6 +405,8 @@ class Serve(unittest.TestCase):
         os.set_blocking(writer, False)
         os.write(writer, b"x" * 4095 + b"\n")  # it is full
         os.set_blocking(writer, True)
+        with Broker(self.data + "-read") as broker:
+            before = broker.stop()[2].partition("SIGTERM")[0].count("\n")
         process = subprocess.Popen([WEIR, "serve", "--data-dir", self.data, *LOCAL], stdout=subprocess.PIPE, stderr=writer)
         self.addCleanup(process.kill)
         os.close(writer)
@@ -384,7 +416,9 @@ class Serve(unittest.TestCase):
             self.assertEqual(log.readline(), b"x" * 4095 + b"\n")
             process.send_signal(signal.SIGTERM)
             self.assertEqual(process.wait(60), 0)
-            self.assertRegex(log.read(), rb"^\S+ INFO app stopped \(2 lines before it were lost: nobody read them\)\n$")
+            first, *others = log.read().decode().splitlines()
+            self.assertRegex(first, rf"^\S+ INFO app SIGTERM has come: stopping \({before} lines before it were lost: nobody read them\)$")
+            self.assertNotIn("lost", "".join(others))
 
     def test_a_log_that_nobody_wants_goes_nowhere(self):
         for streams in ("2>&-", "<&- 2>&-"):
