@@ -5,7 +5,7 @@ stored in another form than they came, and what only replicas say."""
 import gzip
 
 import messages
-from cases_odd import each_alone, packed, raw_batch, record
+from cases_odd import each_alone, packed, raw_batch, record, stored
 from cases_records import fetch, new_producer, offsets, produce, producers, records
 from diff import T0, case
 
@@ -119,7 +119,7 @@ def the_brokers_time_and_packed_batches(t, version):
     t.create("a", 1, {"message.timestamp.type": "LogAppendTime"})
     me = new_producer(t)
     each_alone(t, version, packed([T0 + 5, T0 + 1, T0 + 9]), packed([1 << 50]),
-               packs(record(), 1, producer=me, epoch=0, sequence=0))
+               raw_batch(stored(record()), 1, attributes=1, producer=me, epoch=0, sequence=0))
     fetch(t, 11, t.topic("a"), [(0, 0)])
     producers(t, 0, (t.topic("a"), [0]))
     for when in (0, T0, 1 << 60):

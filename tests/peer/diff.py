@@ -5,6 +5,8 @@
   tests/peer/diff.py                    all cases; starts both brokers
   tests/peer/diff.py metadata create    only cases with one of these words in their name
   --kafka HOST:PORT, --weir HOST:PORT   a broker that runs already; --show prints what was asked and answered
+  --against FILE                        Weir with the answers of Kafka that are on file, and no Kafka
+  --record FILE                         writes what Kafka answers, and asks no Weir; with words, only those cases anew
 
 A case is a function in a file cases_*.py beside this one:
 
@@ -18,12 +20,15 @@ A case is a function in a file cases_*.py beside this one:
 name for each case and version. Topic ids, producer ids, members' ids, the brokers' ports and their clocks are made comparable (Talk.plain);
 a list of structs is compared in the order of its contents, since Kafka keeps much in hash tables.
 What may differ stands in wanted.py: at most 25 entries, and one that no case needs is a failure.
+What Kafka answers is on file (answers.json), and that the file still says so is looked at whenever Kafka is asked.
 """
 
 import argparse
 import contextlib
 import copy
+import hashlib
 import importlib
+import json
 import os
 import re
 import struct
@@ -35,6 +40,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
 sys.dont_write_bytecode = True
+import answers  # noqa: E402  pylint: disable=wrong-import-position
 import harness  # noqa: E402  pylint: disable=wrong-import-position
 import messages  # noqa: E402  pylint: disable=wrong-import-position
 import wire  # noqa: E402  pylint: disable=wrong-import-position
@@ -45,6 +51,8 @@ T0 = START_MS - 3600 * 1000  # of records that cases produce: not of retention's
 SETTINGS = {"node.id": 1, "group.initial.rebalance.delay.ms": 0, "group.max.size": 3, "group.min.session.timeout.ms": 100}
 CASES = []
 WANTED_MAX = 25
+PLAIN_MAX = 300  # of text and bytes, what is longer is compared by its length and digest
+DAY_MS = 24 * 3600 * 1000
 UUID_END = re.compile(r"-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 
 
@@ -54,6 +62,11 @@ def case(api, *versions, settings=None):
             CASES.append((function, api, version, settings or {}))
         return function
     return add
+
+
+def name_of(function, version):
+    """Of one case on file."""
+    return f"{function.__module__[6:]}:{function.__name__} {version}"
 
 
 class Differs(Exception):
@@ -141,8 +154,11 @@ class Talk:
 
     def raw(self, api, version, body, answer_version=None):
         answer = self._ask(api, version, body, answer_version)
-        self.said.append((api, version, body, self.plain(answer)))
+        self._say(api, version, body, answer)
         return answer
+
+    def _say(self, api, version, body, answer):
+        self.said.append((self.plain(api), version, body, self.plain(answer)))
 
     def tell(self, api, version, **body):
         """Sends what has no answer, or one that is waited for later (hear)."""
@@ -152,7 +168,7 @@ class Talk:
         """The answer to what was told; compared, unless it is quiet."""
         answer = self._receive(api, version)
         if not is_quiet:
-            self.said.append((api, version, {}, self.plain(answer)))
+            self._say(api, version, {}, answer)
         return answer
 
     def together(self, *asked):
@@ -166,7 +182,7 @@ class Talk:
 
     def note(self, what, value, version=0):
         """Something that the case found out, to be compared; what is left of an answer, when `what` is an api."""
-        self.said.append((what, version, None, self.plain(value)))
+        self._say(what, version, None, value)
 
     # ---- what cases need often; none of it is compared ----
 
@@ -267,42 +283,58 @@ class Talk:
             out.append({"Base": base, "Last": last, "Codec": codec, "Count": count, "LeaderEpoch": epoch, "Attributes": attributes,
                         "FirstTimestamp": self._time(first_time), "MaxTimestamp": self._time(max_time),
                         "Producer": self.producer_word(producer), "ProducerEpoch": producer_epoch, "Sequence": sequence,
-                        "Payload": whole[61:]})
+                        "Payload": shortened(whole[61:])})
         used = sum(len(whole) for *_, whole in wire.batches(data))
         return {"Batches": out, "Rest": len(data) - used}
 
     @staticmethod
     def _time(value):
-        return "the broker's clock" if START_MS - 60000 <= value <= START_MS + 24 * 3600 * 1000 else value
+        """What does not depend on when it was asked: the clock is the clock, and times of records are told from T0."""
+        if START_MS - 60000 <= value <= START_MS + DAY_MS:
+            return "the broker's clock"
+        return f"T0{value - T0:+}" if T0 - DAY_MS <= value < START_MS else value
+
+    def _text(self, value):
+        value = self.members.get(value, value)
+        value = re.sub(rf"(?<!\d){self.port}(?!\d)", "PORT", value)
+        value = re.sub(r"should be within \[[^]]*\]", "should be within [its limits]", value)  # of a time
+        value = re.sub(r"\b\d{13}\b", lambda match: str(self._time(int(match.group()))), value)
+        return shortened(value.replace(self.case, "case"))
 
     def plain(self, value, name=""):
+        """Of words, numbers, lists and dictionaries alone, as JSON has them; nothing in it depends on the run."""
         if isinstance(value, dict):
-            return {key: self.plain(item, key) for key, item in value.items()}
-        if isinstance(value, list):
+            return {self._text(str(key)): self.plain(item, key) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
             items = [self.plain(item, name) for item in value]
             return sorted(items, key=repr) if items and isinstance(items[0], dict) else items
         if isinstance(value, bytes):
             if name == "Records":
                 return self._records(value)
-            return self.ids.get(value, value) if len(value) == 16 else value
+            return self._text(self.ids[value]) if value in self.ids else "no id" if value == messages.ZERO_UUID else shortened(value)
+        if isinstance(value, str):
+            return "the cluster's id" if name == "ClusterId" and value else "its directory" if name == "LogDir" else self._text(value)
+        return value if value is None or isinstance(value, bool) else self._number(value, name)
+
+    def _number(self, value, name):
         if name == "ProducerId":
             return self.producer_word(value)
         if name == "SessionId" and value != 0:
             return self.sessions.setdefault(value, f"session {len(self.sessions) + 1}")
-        if name == "ClusterId" and value:
-            return "the cluster's id"
         if name == "Port" and value == self.port:
             return "the broker's port"
-        if isinstance(value, int) and ("Time" in name and not isinstance(value, bool)):
-            return self._time(value)
-        if name == "LogDir":
-            return "its directory"
         if name in ("TotalBytes", "UsableBytes") and value >= 0:
             return "of its disk"
-        if isinstance(value, str):
-            value = self.members.get(value, value)
-            return value.replace(str(self.port), "PORT") if str(self.port) in value else value
-        return value
+        return self._time(value) if "Time" in name and isinstance(value, int) else value
+
+
+def shortened(value):
+    """Text, or bytes as Python writes them; of much, its length and a digest."""
+    text = value if isinstance(value, str) else repr(value)
+    if len(text) <= PLAIN_MAX:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return f"{text[:40]}... {len(value)} {'letters' if isinstance(value, str) else 'bytes'}, digest {digest}"
 
 
 # ---- comparing ----
@@ -390,9 +422,11 @@ def codes(value, out):
 # ---- running ----
 
 
-def run_case(function, version, name, address, is_kafka):
+def run_case(function, version, name, address, is_kafka, settings):
     talk = Talk(name, address)
     talk.is_kafka = is_kafka
+    if settings:
+        talk.note("settings", settings)
     try:
         function(talk, version)
         trouble = None
@@ -411,7 +445,10 @@ def compare(name, weir, kafka, wanted, used, triples, show, fields):
     for who, trouble in (("Weir", weir_trouble), ("Kafka", kafka_trouble)):
         if trouble:
             lines.append(f"{who} could not end the case: {trouble}")
-    for step, ((api, version, request, ours), (_, _, _, theirs)) in enumerate(zip(weir_said, kafka_said), 1):
+    for step, ((api, version, request, ours), (of, of_version, _, theirs)) in enumerate(zip(weir_said, kafka_said), 1):
+        if (api, version) != (of, of_version):
+            lines.append(f"step {step} is {api} {version} with Weir, {of} {of_version} with Kafka")
+            break
         if show:
             print(f"  {name} {step} {api} {version}\n    asked {short(request, 2000)}\n    weir  {short(ours, 3000)}\n    kafka {short(theirs, 3000)}")
         if api in messages.KEYS:
@@ -443,6 +480,9 @@ def load_cases():
     for file in sorted(os.listdir(HERE)):
         if file.startswith("cases_") and file.endswith(".py"):
             out.update(getattr(importlib.import_module(file[:-3]), "CODES", {}))
+    names = [name_of(f, v) for f, _, v, _ in CASES]
+    if len(set(names)) != len(names):
+        raise SystemExit(f"twice: {sorted(name for name in set(names) if names.count(name) > 1)}")
     return out
 
 
@@ -456,26 +496,63 @@ def codes_amiss(expected, by_api):
     return lines
 
 
-def compare_all(runs, wanted, expected, run_id, pairs, args):
-    """How many failed; prints what differs, and how much was compared."""
+def stale(name, now, then, wanted):
+    """The lines of where Kafka answers other than is on file; of what Weir is not held to, nothing."""
+    lines = []
+    for step, ((api, version, _, here), (of, of_version, _, there)) in enumerate(zip(now, then), 1):
+        if (api, version) != (of, of_version):
+            lines.append(f"step {step} is {api} {version}, on file {of} {of_version}")
+            break
+        lines += [f"step {step} {api} {version}: {path or 'the answer'}: kafka {short(a, 150)}, on file {short(b, 150)}"
+                  for path, a, b in differences(here, there) if not any(is_wanted(entry, name, api, path) for entry in wanted)]
+    if len(now) != len(then):
+        lines.append(f"{len(now)} steps with Kafka, {len(then)} on file")
+    return lines
+
+
+def on_file(cases, function, version):
+    """What is on file of one case, as run_case has it; None: nothing."""
+    said = cases.get(name_of(function, version))
+    return None if said is None else ([(api, of_version, None, answer) for api, of_version, answer in said], None)
+
+
+def not_on_file(runs, cases):
+    """Of each case without answers, and of answers without a case."""
+    names = {name_of(f, v) for f, _, v, _ in CASES}
+    lines = [f"{name_of(f, v)} has no answers on file: {answers.COMMAND} {f.__name__}" for f, _, v, _ in runs if name_of(f, v) not in cases]
+    return lines + [f"on file is {name}, which is no case: {answers.COMMAND}" for name in cases if name not in names]
+
+
+def complain(title, lines, show):
+    print(title)
+    for line in lines if show else lines[:12]:
+        print("    " + line)
+
+
+def compare_all(runs, wanted, expected, run_id, pairs, file, args):
+    """How many failed; prints what differs, and how much was compared. file: Kafka's answers, in its place or to be looked at as well."""
     failed = 0
     used = set()
     triples = set()
     fields = {}
+    is_whole = len(runs) == len(CASES)
     for number, (function, api, version, settings) in enumerate(runs):
-        name = f"{run_id}-{number}"
+        name = f"{run_id}-{number:04}"
         weir_at, kafka_at = pairs.with_settings(settings)
-        theirs = run_case(function, version, name, kafka_at, True)
-        ours = run_case(function, version, name, weir_at, False)
+        then = on_file(file, function, version)
+        theirs = then if args.against else run_case(function, version, name, kafka_at, True, settings)
+        ours = run_case(function, version, name, weir_at, False, settings)
         lines = compare(function.__name__, ours, theirs, wanted, used, triples, args.show, fields)
         if not ours[0] and not lines:
             lines = ["it compared nothing"]
         if lines:
             failed += 1
-            print(f"DIFFERS {function.__name__} ({api} {version})")
-            for line in lines if args.show else lines[:12]:
-                print("    " + line)
-    if not args.words:
+            complain(f"DIFFERS {function.__name__} ({api} {version})", lines, args.show)
+        lines = [] if then is None or args.against else stale(function.__name__, theirs[0], then[0], wanted)
+        if lines:
+            failed += 1
+            complain(f"STALE   {function.__name__} ({api} {version}): Kafka answers so no more: {answers.COMMAND} {function.__name__}", lines, args.show)
+    if is_whole:
         for i, entry in enumerate(wanted):
             if i not in used:
                 failed += 1
@@ -485,7 +562,7 @@ def compare_all(runs, wanted, expected, run_id, pairs, args):
     by_api = {}
     for api, _, code in triples:
         by_api.setdefault(api, set()).add(code)
-    for line in [] if args.words else codes_amiss(expected, by_api):
+    for line in codes_amiss(expected, by_api) if is_whole else []:
         failed += 1
         print(f"FAILED: {line}")
     for api, found in sorted(by_api.items()):
@@ -496,9 +573,11 @@ def compare_all(runs, wanted, expected, run_id, pairs, args):
 
 
 class Pairs:
-    """The two brokers, and others in their place for cases that have settings of their own. A Weir of ours must be there until then, and stop cleanly."""
+    """The two brokers, or the one that is asked, and others in their place for cases that have settings of their own. A Weir of ours must be
+    there until then, and stop cleanly."""
 
     def __init__(self, args):
+        self.has_weir, self.has_kafka = not args.record, not args.against
         self.given_weir = address_of(args.weir) if args.weir else None
         self.given_kafka = address_of(args.kafka) if args.kafka else None
         self.settings = None
@@ -507,13 +586,13 @@ class Pairs:
         self.places = None
 
     def with_settings(self, settings):
-        """(of Weir, of Kafka)"""
+        """The addresses: (of Weir, of Kafka)."""
         if settings == self.settings:
             return self.places
         self.stack.close()
         self.settings = settings
         kafka_at = self.given_kafka
-        if kafka_at is None:
+        if kafka_at is None and self.has_kafka:
             import kafka as peer  # pylint: disable=import-outside-toplevel
             directory = self.stack.enter_context(tempfile.TemporaryDirectory(prefix="weir-diff.", ignore_cleanup_errors=True))
             kafka = peer.Kafka(directory, settings={**SETTINGS, **settings})
@@ -521,7 +600,7 @@ class Pairs:
             kafka.start()
             kafka_at = (kafka.host, kafka.port)
         weir_at = self.given_weir
-        if weir_at is None:
+        if weir_at is None and self.has_weir:
             self.weir = self.stack.enter_context(harness.Broker(shards=2, settings={**SETTINGS, **settings}, name="diff"))
             weir_at = (self.weir.host, self.weir.port)
         self.places = (weir_at, kafka_at)
@@ -542,14 +621,44 @@ def runs_of(args):
     return sorted(runs, key=lambda run: sorted((name, str(value)) for name, value in run[3].items()))
 
 
+def record(runs, run_id, pairs, args):
+    """How many cases Kafka could not end; else writes what it said in the others' place, or in that of all."""
+    of, cases = answers.load(args.record) if args.words else ({}, {})
+    why = answers.amiss(of, SETTINGS) if args.words else None
+    if why:
+        print(f"FAILED: the answers can't be changed one by one: {why}")
+        return 1
+    failed = 0
+    for number, (function, api, version, settings) in enumerate(runs):
+        kafka_at = pairs.with_settings(settings)[1]
+        said, trouble = run_case(function, version, f"{run_id}-{number:04}", kafka_at, True, settings)
+        steps = [[api_, version_, answer] for api_, version_, _, answer in said]
+        if trouble or json.loads(json.dumps(steps)) != steps:
+            failed += 1
+            print(f"FAILED {function.__name__} ({api} {version}): {trouble or 'it is not plain'}")
+        cases[name_of(function, version)] = steps
+    if failed:
+        return failed
+    answers.save(args.record, SETTINGS, {name: cases[name] for name in (name_of(f, v) for f, _, v, _ in CASES) if name in cases})
+    print(f"{len(runs)} cases recorded, {os.path.getsize(args.record)} bytes")
+    return 0
+
+
+def run_word():
+    """Four letters, as "case" has, by which a run knows its own topics on a broker that others use: another one each second."""
+    return "".join("0123456789abcdefghijklmnopqrstuvwxyz"[START_MS // 1000 // 36 ** i % 36] for i in range(4))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("words", nargs="*")
     parser.add_argument("--kafka")
     parser.add_argument("--weir")
+    parser.add_argument("--against", metavar="FILE")
+    parser.add_argument("--record", metavar="FILE")
     parser.add_argument("--show", action="store_true")
     args = parser.parse_args()
-    if "kafka" in harness.SKIPPED:
+    if "kafka" in harness.SKIPPED and not args.against:
         print("skip: left out by WEIR_E2E_SKIP")
         return 77
     sys.modules["diff"] = sys.modules[__name__]
@@ -559,9 +668,18 @@ def main():
         print(f"FAILED: {len(wanted)} wanted differences, {WANTED_MAX} are allowed")
         return 1
     runs = runs_of(args)
-    run_id = f"case{START_MS % 1000000000:09d}" if args.kafka or args.weir else "case"
+    of, file = ({}, {}) if args.record else answers.load(args.against or answers.FILE)
+    why = None if args.record else answers.amiss(of, SETTINGS)
+    lines = [f"the answers on file do not hold: {why}: {answers.COMMAND}"] if why else [] if args.record else not_on_file(runs, file)
+    for line in lines:
+        print(f"FAILED: {line}")
+    if args.against and lines:
+        return 1
+    run_id = run_word() if args.kafka or args.weir else "case"
     with Pairs(args) as pairs:
-        failed = compare_all(runs, wanted, expected, run_id, pairs, args)
+        if args.record:
+            return 1 if record(runs, run_id, pairs, args) else 0
+        failed = len(lines) + compare_all(runs, wanted, expected, run_id, pairs, file, args)
         if failed and pairs.weir is not None:
             print(pairs.weir.log_tail(20))
     return 1 if failed else 0
