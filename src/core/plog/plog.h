@@ -157,6 +157,8 @@ struct plog_view {
     bool may_lack_end; /* a page-cache log after a stop that was not clean: records that were read may be gone */
 };
 void plog_view(const struct plog *plog, struct plog_ref ref, struct plog_view *view_out);
+/* As it was opened, or configured last: what the log goes by; NULL: no such log. For checkers and tests. */
+const struct plog_log_config *plog_log_configured(const struct plog *plog, struct plog_ref ref);
 /* Of the view its size_bytes alone: cheap enough to be asked at every step. */
 uint64_t plog_size_bytes(const struct plog *plog, struct plog_ref ref);
 

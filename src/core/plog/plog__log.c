@@ -350,6 +350,12 @@ void plog_view(const struct plog *plog, struct plog_ref ref, struct plog_view *v
     view_out->segment_count = log->segments.count - (last != NULL && last->size_bytes == 0 ? 1 : 0);
 }
 
+const struct plog_log_config *plog_log_configured(const struct plog *plog, struct plog_ref ref)
+{
+    const struct plog__log *log = plog__log_of(plog, ref);
+    return log == NULL ? NULL : &log->config;
+}
+
 uint64_t plog_size_bytes(const struct plog *plog, struct plog_ref ref)
 {
     const struct plog__log *log = plog__log_of(plog, ref);

@@ -1,4 +1,4 @@
-/* test_broker_image.c: clients see what was decided whole, or not at all.
+/* test_broker_image.c: clients see what was decided whole, or not at all; and logs heed the configs of their topic.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -215,8 +215,8 @@ static struct base_slice put_topic_configs(uint8_t *at)
     return rec_build_end(&build);
 }
 
-/* What a batch may have in the logs of the topic that are here. */
-static size_t batch_bytes_max(const struct shard *shard)
+/* Of the topic, one that is here. */
+static const struct back_log *log_here(const struct shard *shard)
 {
     const struct broker *broker = shard->broker;
     uint32_t i = 0;
@@ -224,8 +224,11 @@ static size_t batch_bytes_max(const struct shard *shard)
         i += 1;
         assert_true(i < broker->logs_max);
     }
-    return broker->logs[i].rules.batch_max_bytes;
+    return &broker->logs[i];
 }
+
+/* What a batch may have in the logs of the topic that are here. */
+static size_t batch_bytes_max(const struct shard *shard) { return log_here(shard)->rules.batch_max_bytes; }
 
 /* A request may name one key thousands of times for a topic of thousands of partitions. */
 static void many_configs_of_a_topic_go_through_its_partitions_once(void **state)
@@ -249,12 +252,221 @@ static void many_configs_of_a_topic_go_through_its_partitions_once(void **state)
     shard_free(shard);
 }
 
+/* ---- what a config is for ---- */
+
+struct pair {
+    const char *name, *value;
+};
+
+static struct base_slice put_configs(uint8_t *at, const struct pair *pairs, size_t count)
+{
+    struct rec_build build;
+    assert_int_equal(rec_build_init(&build, at, BATCH_BYTES, rec_build_plain()), BASE_OK);
+    for (size_t i = 0; i < count; i++) {
+        struct kafka_config_record config;
+        kafka_config_record_init(&config);
+        config.resource_type = METADATA_RESOURCE_TOPIC;
+        config.resource_name = kafka_text_words(topic_name);
+        config.name = kafka_text_words(pairs[i].name);
+        config.value = kafka_text_words(pairs[i].value);
+        add(&build, KAFKA_MESSAGE_CONFIG_RECORD, 0, &config);
+    }
+    return rec_build_end(&build);
+}
+
+enum when { BEFORE_IT_IS_OPENED, WHILE_IT_IS_OPEN, WHENS };
+
+/* The topic has these configs: from before its logs are opened, or its open logs are told of them. */
+static void configure(struct shard *shard, enum when when, const struct pair *pairs, size_t count)
+{
+    static uint8_t memory[BATCH_BYTES];
+    if (when == WHILE_IT_IS_OPEN) { (void)steps_to_take(shard, put_records(memory, 0)); }
+    if (when == BEFORE_IT_IS_OPENED) {
+        assert_int_equal(metadata_put_topic(shard->broker->image, base_slice_text(topic_name), topic_id), BASE_OK);
+    }
+    (void)steps_to_take(shard, put_configs(memory, pairs, count));
+    if (when == BEFORE_IT_IS_OPENED) { (void)steps_to_take(shard, put_records(memory, 0)); }
+}
+
+static const struct plog_log_config *configured(const struct shard *shard)
+{
+    return plog_log_configured(shard->broker->plog, log_here(shard)->ref);
+}
+
+static void each_config_of_a_topic_is_heeded_by_its_logs(void **state)
+{
+    (void)state;
+    static const struct pair pairs[] = {
+        {"segment.bytes", "1048583"},
+        {"segment.ms", "600011"},
+        {"segment.jitter.ms", "101"},
+        {"index.interval.bytes", "1009"},
+        {"segment.index.bytes", "2003"},
+        {"retention.ms", "700001"},
+        {"retention.bytes", "800011"},
+        {"file.delete.delay.ms", "30011"},
+        {"preallocate", "true"},
+        {"weir.durability", "page-cache"},
+        {"flush.messages", "307"},
+        {"flush.ms", "401"},
+        {"max.message.bytes", "5003"},
+        {"message.timestamp.before.max.ms", "90001"},
+        {"message.timestamp.after.max.ms", "7001"},
+        {"message.timestamp.type", "LogAppendTime"},
+    };
+    for (int when = BEFORE_IT_IS_OPENED; when < WHENS; when++) {
+        struct shard *shard = given_another_shard_that_serves();
+        shard->broker->config.decompressed_bytes_max = 11003;
+        configure(shard, (enum when)when, pairs, BASE_ARRAY_COUNT(pairs));
+        const struct plog_log_config *config = configured(shard);
+        assert_int_equal(config->segment_bytes, 1048583);
+        assert_int_equal(log_here(shard)->segment_bytes, 1048583);
+        assert_int_equal(config->segment_ms, 600011);
+        assert_int_equal(config->segment_jitter_ms, 101);
+        assert_int_equal(config->index_interval_bytes, 1009);
+        assert_int_equal(config->index_bytes_max, 2003);
+        assert_int_equal(config->retention_ms, 700001);
+        assert_int_equal(config->retention_bytes, 800011);
+        assert_int_equal(config->delete_delay_ms, 30011);
+        assert_true(config->is_preallocated);
+        assert_true(config->is_page_cache);
+        assert_int_equal(config->flush_messages, 307);
+        assert_int_equal(config->flush_ms, 401);
+        const struct rec_rules *rules = &log_here(shard)->rules;
+        assert_int_equal(rules->batch_max_bytes, 5003);
+        assert_int_equal(rules->opened_max_bytes, 11003);
+        assert_int_equal(rules->before_max_ms, 90001);
+        assert_int_equal(rules->after_max_ms, 7001);
+        assert_int_equal(rules->stamp, REC_LOG_APPEND_TIME);
+        shard_free(shard);
+    }
+}
+
+static void a_topic_without_configs_has_kafkas_defaults(void **state)
+{
+    (void)state;
+    struct shard *shard = given_another_shard_that_serves();
+    configure(shard, WHILE_IT_IS_OPEN, NULL, 0);
+    const struct plog_log_config *config = configured(shard);
+    assert_int_equal(config->segment_bytes, 1 << 30);
+    assert_int_equal(config->segment_ms, 604800000);
+    assert_int_equal(config->segment_jitter_ms, 0);
+    assert_int_equal(config->index_interval_bytes, 4096);
+    assert_int_equal(config->index_bytes_max, 10 << 20);
+    assert_int_equal(config->retention_ms, 604800000);
+    assert_int_equal(config->retention_bytes, -1);
+    assert_int_equal(config->delete_delay_ms, 60000);
+    assert_false(config->is_preallocated);
+    assert_false(config->is_page_cache);
+    assert_int_equal(config->flush_messages, INT64_MAX);
+    assert_int_equal(config->flush_ms, INT64_MAX);
+    const struct rec_rules *rules = &log_here(shard)->rules;
+    assert_int_equal(rules->batch_max_bytes, 1048588);
+    assert_int_equal(rules->opened_max_bytes, shard->broker->blocks_bytes / 4);
+    assert_int_equal(rules->before_max_ms, INT64_MAX);
+    assert_int_equal(rules->after_max_ms, 3600000);
+    assert_int_equal(rules->stamp, REC_CREATE_TIME);
+    shard_free(shard);
+}
+
+static void only_a_topic_that_deletes_is_retained_by_age_and_size_and_only_a_compacted_one_needs_keys(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *policy;
+        int64_t retention_ms, retention_bytes;
+        bool is_key_needed;
+        enum rec_open open;
+    } expected[] = {{"delete", 700001, 800011, false, REC_OPEN_NEVER},
+                    {"compact", -1, -1, true, REC_OPEN_COMPRESSED},
+                    {"compact,delete", 700001, 800011, true, REC_OPEN_COMPRESSED},
+                    {"", -1, -1, false, REC_OPEN_NEVER}};
+    for (size_t i = 0; i < WHENS * BASE_ARRAY_COUNT(expected); i++) {
+        size_t row = i / WHENS;
+        const struct pair pairs[] = {{"cleanup.policy", expected[row].policy},
+                                     {"retention.ms", "700001"},
+                                     {"retention.bytes", "800011"}};
+        struct shard *shard = given_another_shard_that_serves();
+        configure(shard, (enum when)(i % WHENS), pairs, BASE_ARRAY_COUNT(pairs));
+        assert_int_equal(configured(shard)->retention_ms, expected[row].retention_ms);
+        assert_int_equal(configured(shard)->retention_bytes, expected[row].retention_bytes);
+        assert_int_equal(log_here(shard)->rules.is_key_needed, expected[row].is_key_needed);
+        assert_int_equal(log_here(shard)->rules.open, expected[row].open);
+        shard_free(shard);
+    }
+}
+
+/* By the oldest that a record may be, where its time is its producer's; and where all records are to be looked at. */
+static void compressed_batches_are_opened_where_their_records_are_judged(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *type;
+        const char *before_ms;
+        bool validates_records;
+        enum rec_open open;
+    } expected[] = {{"CreateTime", "9223372036854775807", false, REC_OPEN_NEVER},
+                    {"CreateTime", "9223372036854775806", false, REC_OPEN_COMPRESSED},
+                    {"LogAppendTime", "5", false, REC_OPEN_NEVER},
+                    {"LogAppendTime", "5", true, REC_OPEN_COMPRESSED},
+                    {"CreateTime", "9223372036854775807", true, REC_OPEN_COMPRESSED}};
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(expected); i++) {
+        const struct pair pairs[] = {{"message.timestamp.type", expected[i].type},
+                                     {"message.timestamp.before.max.ms", expected[i].before_ms}};
+        struct shard *shard = given_another_shard_that_serves();
+        shard->broker->config.validates_records = expected[i].validates_records;
+        configure(shard, WHILE_IT_IS_OPEN, pairs, BASE_ARRAY_COUNT(pairs));
+        assert_int_equal(log_here(shard)->rules.open, expected[i].open);
+        shard_free(shard);
+    }
+}
+
+static void a_topic_has_the_codec_it_names_at_the_level_of_that_codec(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *type, *gzip, *lz4, *zstd;
+        enum codec_kind kind;
+        int32_t level;
+    } expected[] = {{"uncompressed", "7", "11", "-5", CODEC_NONE, CODEC_LEVEL_DEFAULT},
+                    {"snappy", "7", "11", "-5", CODEC_SNAPPY, CODEC_LEVEL_DEFAULT},
+                    {"gzip", "7", "11", "-5", CODEC_GZIP, 7},
+                    {"lz4", "7", "11", "-5", CODEC_LZ4, 11},
+                    {"zstd", "7", "11", "-5", CODEC_ZSTD, -5},
+                    {"gzip", "-1", "11", "-5", CODEC_GZIP, CODEC_LEVEL_DEFAULT},
+                    {"lz4", "7", "9", "-5", CODEC_LZ4, CODEC_LEVEL_DEFAULT},
+                    {"zstd", "7", "11", "3", CODEC_ZSTD, CODEC_LEVEL_DEFAULT}};
+    for (size_t i = 0; i < WHENS * BASE_ARRAY_COUNT(expected); i++) {
+        size_t row = i / WHENS;
+        const struct pair pairs[] = {{"compression.type", expected[row].type},
+                                     {"compression.gzip.level", expected[row].gzip},
+                                     {"compression.lz4.level", expected[row].lz4},
+                                     {"compression.zstd.level", expected[row].zstd}};
+        struct shard *shard = given_another_shard_that_serves();
+        configure(shard, (enum when)(i % WHENS), pairs, BASE_ARRAY_COUNT(pairs));
+        assert_true(log_here(shard)->form.is_set);
+        assert_int_equal(log_here(shard)->form.kind, expected[row].kind);
+        assert_int_equal(log_here(shard)->form.level, expected[row].level);
+        shard_free(shard);
+    }
+    static const struct pair of_producer = {"compression.type", "producer"};
+    struct shard *shard = given_another_shard_that_serves();
+    configure(shard, WHILE_IT_IS_OPEN, &of_producer, 1);
+    assert_false(log_here(shard)->form.is_set);
+    shard_free(shard);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(many_configs_of_brokers_go_through_the_topics_once),
         cmocka_unit_test(many_configs_of_a_topic_go_through_its_partitions_once),
         cmocka_unit_test(who_asks_while_a_change_is_applied_is_told_all_of_it_or_nothing),
+        cmocka_unit_test(each_config_of_a_topic_is_heeded_by_its_logs),
+        cmocka_unit_test(a_topic_without_configs_has_kafkas_defaults),
+        cmocka_unit_test(only_a_topic_that_deletes_is_retained_by_age_and_size_and_only_a_compacted_one_needs_keys),
+        cmocka_unit_test(compressed_batches_are_opened_where_their_records_are_judged),
+        cmocka_unit_test(a_topic_has_the_codec_it_names_at_the_level_of_that_codec),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
