@@ -104,8 +104,10 @@ static void keep_sent(struct shard *shard, const struct port_effect *effect)
     shard->sent_bytes = 0;
     for (uint32_t i = 0; i < effect->piece_count; i++) {
         const struct port_piece *piece = &effect->pieces[i];
-        if (piece->kind != PORT_MEMORY || piece->size_bytes > sizeof shard->sent - shard->sent_bytes) { return; }
-        memcpy(shard->sent + shard->sent_bytes, piece->at, piece->size_bytes);
+        if (piece->size_bytes > sizeof shard->sent - shard->sent_bytes) { return; }
+        uint8_t *at = shard->sent + shard->sent_bytes;
+        memset(at, 0, piece->size_bytes);
+        if (piece->kind == PORT_MEMORY) { memcpy(at, piece->at, piece->size_bytes); }
         shard->sent_bytes += piece->size_bytes;
     }
 }
@@ -348,8 +350,10 @@ bool shard_answer(struct shard *shard, enum kafka_message message, int16_t versi
     struct base_arena arena;
     base_arena_init(&arena, memory, sizeof memory);
     if (shard->sent_bytes == 0) { return false; }
-    assert_true(shard->sent_bytes > 8); /* its length, and whose answer it is */
-    struct base_slice bytes = base_slice_of(shard->sent + 8, shard->sent_bytes - 8);
+    size_t head_bytes =
+        kafka_message_is_flexible(message, version) ? 9 : 8; /* its length, whose answer it is, no tags */
+    assert_true(shard->sent_bytes > head_bytes);
+    struct base_slice bytes = base_slice_of(shard->sent + head_bytes, shard->sent_bytes - head_bytes);
     assert_int_equal(kafka_decode(message, bytes, version, &arena, answer_out), BASE_OK);
     return true;
 }

@@ -20,7 +20,7 @@
 #define SHARD_ACCEPTS 256
 #define SHARD_TOLD    4096
 #define SHARD_CONNS   8
-#define SHARD_SENT    4096
+#define SHARD_SENT    65536
 
 struct shard_file {
     char path[80];
@@ -46,7 +46,7 @@ struct shard {
     bool has_receive[SHARD_CONNS];
     struct port_message told[SHARD_TOLD]; /* what the other shard was told, ever; answered_count of it are looked at */
     uint32_t told_count, answered_count;
-    uint8_t sent[SHARD_SENT]; /* the memory of the last send to a client, as much as fits */
+    uint8_t sent[SHARD_SENT]; /* the last send to a client, as much as fits; of a file its size, as zeros */
     size_t sent_bytes;
     const char *failing_suffix; /* writes to such a file fail; NULL: none do */
     bool is_full;               /* no file gets room ahead of what is written to it */
@@ -78,8 +78,7 @@ void shard_wait(struct shard *shard,
                 uint64_t to_ns); /* the time comes, alarms that are due ring, each once; and runs */
 /* A client's request, in one piece; and runs. */
 void shard_ask(struct shard *shard, uint32_t slot, enum kafka_message message, int16_t version, const void *request);
-/* What was sent last, if it is the answer of a version without compact fields to shard_ask: its texts lie in `shard->sent`. False: nothing
- * was sent since. */
+/* What was sent last, if it is the answer to shard_ask: its texts lie in `shard->sent`. False: nothing was sent since. */
 bool shard_answer(struct shard *shard, enum kafka_message message, int16_t version, void *answer_out);
 /* What a client's receive under way ends with, by itself: nothing runs. It has a buffer. */
 void shard_complete_receive(struct shard *shard, uint32_t slot, enum port_rc rc, const void *bytes, size_t size_bytes);
