@@ -350,10 +350,12 @@ bool shard_answer(struct shard *shard, enum kafka_message message, int16_t versi
     struct base_arena arena;
     base_arena_init(&arena, memory, sizeof memory);
     if (shard->sent_bytes == 0) { return false; }
-    size_t head_bytes =
-        kafka_message_is_flexible(message, version) ? 9 : 8; /* its length, whose answer it is, no tags */
-    assert_true(shard->sent_bytes > head_bytes);
-    struct base_slice bytes = base_slice_of(shard->sent + head_bytes, shard->sent_bytes - head_bytes);
+    /* Its length, whose answer it is, no tags. */
+    size_t head_bytes = kafka_message_is_flexible(message, version) ? 9 : 8;
+    size_t at = 0;
+    for (size_t next = 0; next < shard->sent_bytes; next += 4 + base_get_u32(shard->sent + next)) { at = next; }
+    assert_true(shard->sent_bytes > at + head_bytes);
+    struct base_slice bytes = base_slice_of(shard->sent + at + head_bytes, shard->sent_bytes - at - head_bytes);
     assert_int_equal(kafka_decode(message, bytes, version, &arena, answer_out), BASE_OK);
     return true;
 }

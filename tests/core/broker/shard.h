@@ -78,7 +78,7 @@ void shard_wait(struct shard *shard,
                 uint64_t to_ns); /* the time comes, alarms that are due ring, each once; and runs */
 /* A client's request, in one piece; and runs. */
 void shard_ask(struct shard *shard, uint32_t slot, enum kafka_message message, int16_t version, const void *request);
-/* What was sent last, if it is the answer to shard_ask: its texts lie in `shard->sent`. False: nothing was sent since. */
+/* The last answer that was sent, if it is one to shard_ask: its texts lie in `shard->sent`. False: nothing was sent since. */
 bool shard_answer(struct shard *shard, enum kafka_message message, int16_t version, void *answer_out);
 /* What a client's receive under way ends with, by itself: nothing runs. It has a buffer. */
 void shard_complete_receive(struct shard *shard, uint32_t slot, enum port_rc rc, const void *bytes, size_t size_bytes);

@@ -1,0 +1,419 @@
+/* test_broker_produce.c: a Produce is answered as its acks ask, with the offsets that its batches got; what is refused leaves nothing.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "broker/broker__.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "shard.h"
+#include "wire/kafka/produce.h"
+
+#define VERSION     8 /* the last one without compact fields */
+#define BYTES_MAX   8192
+#define VALUE_BYTES 1000
+#define WALL_MS     INT64_C(1700000000000) /* of the shard, when it starts */
+
+static const char topic_name[] = "t";
+
+struct pair {
+    const char *name, *value;
+};
+
+/* Its topic has a partition here, and these configs. */
+static struct shard *given_a_topic(const struct pair *pairs, size_t count)
+{
+    struct shard *shard = shard_make(0);
+    shard_start(shard);
+    assert_true(shard->is_ready);
+    (void)shard_topic(shard, topic_name, true);
+    for (size_t i = 0; i < count; i++) {
+        enum base_rc rc =
+            metadata_put_config(shard->broker->image, METADATA_RESOURCE_TOPIC, base_slice_text(topic_name),
+                                base_slice_text(pairs[i].name), base_slice_text(pairs[i].value));
+        assert_int_equal(rc, BASE_OK);
+    }
+    return shard;
+}
+
+static struct plog_view view_of(const struct shard *shard)
+{
+    uint32_t cursor = 0;
+    struct plog_ref ref;
+    struct base_part id;
+    struct plog_view view = {.offset_end = -1};
+    while (plog_each(shard->broker->plog, &cursor, &ref, &id)) {
+        plog_view(shard->broker->plog, ref, &view);
+        if (base_slice_equal(view.name, base_slice_text(topic_name))) { return view; }
+    }
+    return (struct plog_view){.offset_end = -1};
+}
+
+/* Records of bytes that no codec makes fewer. */
+static struct base_slice batch_of(uint8_t memory[BYTES_MAX], int records, size_t value_bytes, int64_t timestamp_ms)
+{
+    static uint8_t value[BYTES_MAX];
+    struct base_prng dice;
+    base_prng_init(&dice, 1, 0);
+    for (size_t i = 0; i < value_bytes; i++) { value[i] = (uint8_t)base_prng_below(&dice, 256); }
+    struct rec_build build;
+    assert_int_equal(rec_build_init(&build, memory, BYTES_MAX, rec_build_plain()), BASE_OK);
+    for (int i = 0; i < records; i++) {
+        struct rec_value words = rec_value_of(base_slice_of(value, value_bytes));
+        assert_int_equal(rec_build_add(&build, timestamp_ms, rec_null(), words, NULL, 0), BASE_OK);
+    }
+    return rec_build_end(&build);
+}
+
+static size_t put_produce(uint8_t bytes[BYTES_MAX], int16_t acks, const char *topic, struct base_slice batch)
+{
+    struct kafka_produce_request_partition_produce_data partition;
+    kafka_produce_request_partition_produce_data_init(&partition);
+    partition.records = kafka_records_of(batch.at, batch.size_bytes);
+    struct kafka_produce_request_topic_produce_data of_topic;
+    kafka_produce_request_topic_produce_data_init(&of_topic);
+    of_topic.name = kafka_text_words(topic);
+    of_topic.partition_data = &partition;
+    of_topic.partition_data_count = 1;
+    struct kafka_produce_request produce;
+    kafka_produce_request_init(&produce);
+    produce.acks = acks;
+    produce.topic_data = &of_topic;
+    produce.topic_data_count = 1;
+    return shard_put_request(bytes, BYTES_MAX, KAFKA_MESSAGE_PRODUCE_REQUEST, VERSION, 1, &produce);
+}
+
+static void produce(struct shard *shard, uint32_t slot, int16_t acks, const char *topic, struct base_slice batch)
+{
+    static uint8_t bytes[BYTES_MAX];
+    size_t used_bytes = put_produce(bytes, acks, topic, batch);
+    shard->sent_bytes = 0;
+    shard_receive(shard, slot, bytes, used_bytes, NULL);
+}
+
+static struct kafka_produce_response_partition_produce_response answer_of(struct shard *shard)
+{
+    struct kafka_produce_response answer;
+    assert_true(shard_answer(shard, KAFKA_MESSAGE_PRODUCE_RESPONSE, VERSION, &answer));
+    assert_int_equal(answer.responses_count, 1);
+    assert_int_equal(answer.responses[0].partition_responses_count, 1);
+    return answer.responses[0].partition_responses[0];
+}
+
+static void expect_taken(struct shard *shard, int64_t base_offset)
+{
+    struct kafka_produce_response_partition_produce_response line = answer_of(shard);
+    assert_int_equal(line.error_code, KAFKA_ERROR_NONE);
+    assert_int_equal(line.base_offset, base_offset);
+    assert_int_equal(line.log_start_offset, 0);
+    assert_int_equal(shard->broker->requests.taken_count, 0);
+}
+
+static void expect_refused(struct shard *shard, int16_t error)
+{
+    struct kafka_produce_response_partition_produce_response line = answer_of(shard);
+    assert_int_equal(line.error_code, error);
+    assert_int_equal(line.base_offset, -1);
+    assert_int_equal(shard->broker->requests.taken_count, 0);
+}
+
+static void each_batch_is_answered_with_the_offset_of_its_first_record(void **state)
+{
+    (void)state;
+    static const int16_t acks[] = {-1, 1};
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(acks); i++) {
+        struct shard *shard = given_a_topic(NULL, 0);
+        uint32_t slot = shard_connect(shard);
+        static const int records[] = {3, 1, 4, 2};
+        int64_t offset = 0;
+        for (size_t k = 0; k < BASE_ARRAY_COUNT(records); k++) {
+            uint8_t memory[BYTES_MAX];
+            produce(shard, slot, acks[i], topic_name, batch_of(memory, records[k], 10, WALL_MS));
+            expect_taken(shard, offset);
+            assert_int_equal(answer_of(shard).log_append_time_ms, -1);
+            offset += records[k];
+        }
+        assert_int_equal(view_of(shard).watermark, offset);
+        shard_free(shard);
+    }
+}
+
+/* They are written in one round, when nothing of it is synced. */
+static void batches_that_come_together_are_answered_each_with_its_own_offset(void **state)
+{
+    (void)state;
+    static const int16_t acks[] = {-1, 1};
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(acks); i++) {
+        struct shard *shard = given_a_topic(NULL, 0);
+        uint32_t slot = shard_connect(shard);
+        uint8_t memory[BYTES_MAX];
+        static uint8_t bytes[2 * BYTES_MAX];
+        size_t used_bytes = put_produce(bytes, acks[i], topic_name, batch_of(memory, 3, 10, WALL_MS));
+        used_bytes += put_produce(bytes + used_bytes, acks[i], topic_name, batch_of(memory, 5, 10, WALL_MS));
+        used_bytes += put_produce(bytes + used_bytes, acks[i], topic_name, batch_of(memory, 1, 10, WALL_MS));
+        shard_receive(shard, slot, bytes, used_bytes, NULL);
+        expect_taken(shard, 8); /* the last answer */
+        assert_int_equal(view_of(shard).watermark, 9);
+        shard_free(shard);
+    }
+}
+
+static void a_batch_that_is_stamped_is_answered_with_its_time(void **state)
+{
+    (void)state;
+    static const struct pair stamped = {"message.timestamp.type", "LogAppendTime"};
+    static const int16_t acks[] = {-1, 1};
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(acks); i++) {
+        struct shard *shard = given_a_topic(&stamped, 1);
+        uint32_t slot = shard_connect(shard);
+        shard_wait(shard, shard->now_ns + UINT64_C(5000000000));
+        uint8_t memory[BYTES_MAX];
+        produce(shard, slot, acks[i], topic_name, batch_of(memory, 2, 10, 77));
+        expect_taken(shard, 0);
+        assert_int_equal(answer_of(shard).log_append_time_ms, WALL_MS + 5000);
+        assert_int_equal(view_of(shard).timestamp_max, WALL_MS + 5000);
+        shard_free(shard);
+    }
+}
+
+/* What the log has kept when the answer leaves. */
+static void produce_until_answered(struct shard *shard, uint32_t slot, int16_t acks)
+{
+    uint8_t memory[BYTES_MAX];
+    static uint8_t bytes[BYTES_MAX];
+    size_t used_bytes = put_produce(bytes, acks, topic_name, batch_of(memory, 1, 10, WALL_MS));
+    if (shard->receives[slot].size_bytes == 0) { shard_complete_receive(shard, slot, PORT_OK, NULL, 0); }
+    shard_run(shard);
+    shard->sent_bytes = 0;
+    shard_complete_receive(shard, slot, PORT_OK, bytes, used_bytes);
+    while (shard->sent_bytes == 0) { assert_true(shard_run_one(shard)); }
+}
+
+static void who_asks_for_written_is_answered_before_it_is_synced_and_who_asks_for_all_is_not(void **state)
+{
+    (void)state;
+    for (int is_all = 0; is_all < 2; is_all++) {
+        struct shard *shard = given_a_topic(NULL, 0);
+        uint32_t slot = shard_connect(shard);
+        produce_until_answered(shard, slot, is_all == 1 ? -1 : 1);
+        assert_int_equal(view_of(shard).synced_end, is_all);
+        assert_int_equal(view_of(shard).offset_end, 1);
+        shard_run(shard);
+        assert_int_equal(view_of(shard).synced_end, 1);
+        assert_int_equal(shard->broker->requests.taken_count, 0);
+        shard_free(shard);
+    }
+}
+
+static void who_asks_for_no_answer_gets_none_and_its_batches_are_there(void **state)
+{
+    (void)state;
+    struct shard *shard = given_a_topic(NULL, 0);
+    uint32_t slot = shard_connect(shard);
+    uint8_t memory[BYTES_MAX];
+    for (int i = 0; i < 7; i++) {
+        produce(shard, slot, 0, topic_name, batch_of(memory, 2, 10, WALL_MS));
+        assert_int_equal(shard->sent_bytes, 0);
+        assert_int_equal(view_of(shard).watermark, 2 * (i + 1));
+    }
+    produce(shard, slot, 1, topic_name, batch_of(memory, 1, 10, WALL_MS));
+    expect_taken(shard, 14);
+    shard_free(shard);
+}
+
+/* It has no other way to learn of it. */
+static void who_asks_for_no_answer_and_is_refused_is_closed(void **state)
+{
+    (void)state;
+    struct shard *shard = given_a_topic(NULL, 0);
+    uint32_t slot = shard_connect(shard);
+    uint8_t memory[BYTES_MAX];
+    produce(shard, slot, 0, "none", batch_of(memory, 1, 10, WALL_MS));
+    struct conn_view view;
+    conn_view(shard->broker->conns, &view);
+    assert_int_equal(view.connections, 0);
+    assert_int_equal(shard->sent_bytes, 0);
+    assert_int_equal(shard->broker->requests.taken_count, 0);
+    shard_free(shard);
+}
+
+static void only_three_ways_to_be_answered_are_known(void **state)
+{
+    (void)state;
+    static const int16_t acks[] = {2, -2, INT16_MAX, INT16_MIN};
+    struct shard *shard = given_a_topic(NULL, 0);
+    uint32_t slot = shard_connect(shard);
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(acks); i++) {
+        uint8_t memory[BYTES_MAX];
+        produce(shard, slot, acks[i], topic_name, batch_of(memory, 1, 10, WALL_MS));
+        expect_refused(shard, KAFKA_ERROR_INVALID_REQUIRED_ACKS);
+    }
+    assert_int_equal(view_of(shard).offset_end, -1); /* nobody has asked for the log */
+    shard_free(shard);
+}
+
+/* ---- limits ---- */
+
+enum limit { OF_ITS_TOPIC, OF_A_SEGMENT, LIMITS };
+
+static int16_t error_of(enum limit limit)
+{
+    return limit == OF_ITS_TOPIC ? KAFKA_ERROR_MESSAGE_TOO_LARGE : KAFKA_ERROR_RECORD_LIST_TOO_LARGE;
+}
+
+/* A batch may have so many bytes. No topic may have segments as small as that: its log here is told so by hand. */
+static struct shard *given_a_limit(enum limit limit, size_t bytes, const char *compression_type)
+{
+    char number[16];
+    (void)snprintf(number, sizeof number, "%zu", limit == OF_ITS_TOPIC ? bytes : 1 << 20);
+    const struct pair pairs[] = {{"max.message.bytes", number}, {"compression.type", compression_type}};
+    struct shard *shard = given_a_topic(pairs, BASE_ARRAY_COUNT(pairs));
+    const struct metadata_topic *topic = metadata_topic_by_name(shard->broker->image, base_slice_text(topic_name));
+    port_out_begin(&shard->out);
+    back_log_open(shard->broker, topic, metadata_partition(shard->broker->image, topic, 0), &shard->out);
+    struct plog_ref ref = plog_find(shard->broker->plog, (struct base_part){topic->id, 0});
+    if (limit == OF_A_SEGMENT) { shard->broker->logs[ref.slot].segment_bytes = bytes; }
+    return shard;
+}
+
+/* Each time anew; and no memory stays taken. */
+static void expect_refused_again_and_again(struct shard *shard, uint32_t slot, struct base_slice batch, int16_t error)
+{
+    size_t blocks = 0;
+    for (int i = 0; i < 20; i++) {
+        produce(shard, slot, -1, topic_name, batch);
+        expect_refused(shard, error);
+        if (i == 2) { blocks = base_pages_block_count(shard->broker->pages); }
+    }
+    assert_int_equal(base_pages_block_count(shard->broker->pages), blocks);
+    assert_int_equal(view_of(shard).offset_end, 0);
+}
+
+static void a_batch_has_as_many_bytes_as_its_topic_lets_it_and_a_segment_holds(void **state)
+{
+    (void)state;
+    for (int limit = OF_ITS_TOPIC; limit < LIMITS; limit++) {
+        uint8_t memory[BYTES_MAX];
+        uint8_t larger[BYTES_MAX];
+        struct base_slice batch = batch_of(memory, 1, VALUE_BYTES, WALL_MS);
+        struct shard *shard = given_a_limit((enum limit)limit, batch.size_bytes, "producer");
+        uint32_t slot = shard_connect(shard);
+        expect_refused_again_and_again(shard, slot, batch_of(larger, 1, VALUE_BYTES + 1, WALL_MS),
+                                       error_of((enum limit)limit));
+        produce(shard, slot, -1, topic_name, batch);
+        expect_taken(shard, 0);
+        shard_free(shard);
+    }
+}
+
+/* As it came it is not: what it would be stored as is longer. */
+static void a_batch_that_is_too_large_as_it_would_be_stored_is_refused(void **state)
+{
+    (void)state;
+    for (int limit = OF_ITS_TOPIC; limit < LIMITS; limit++) {
+        uint8_t memory[BYTES_MAX];
+        struct base_slice batch = batch_of(memory, 1, VALUE_BYTES, WALL_MS);
+        struct shard *shard = given_a_limit((enum limit)limit, batch.size_bytes, "gzip");
+        uint32_t slot = shard_connect(shard);
+        expect_refused_again_and_again(shard, slot, batch, error_of((enum limit)limit));
+        produce(shard, slot, -1, topic_name, batch_of(memory, 1, 10, WALL_MS));
+        expect_taken(shard, 0);
+        shard_free(shard);
+    }
+}
+
+/* By the wall clock of the node when it comes. */
+static void a_record_is_as_old_or_as_new_as_its_topic_lets_it(void **state)
+{
+    (void)state;
+    static const struct pair pairs[] = {{"message.timestamp.before.max.ms", "7000"},
+                                        {"message.timestamp.after.max.ms", "3000"}};
+    struct shard *shard = given_a_topic(pairs, BASE_ARRAY_COUNT(pairs));
+    uint32_t slot = shard_connect(shard);
+    shard_wait(shard, shard->now_ns + UINT64_C(5000000000));
+    int64_t now_ms = WALL_MS + 5000;
+    const struct {
+        int64_t timestamp_ms;
+        bool is_taken;
+    } expected[] = {{now_ms - 7001, false}, {now_ms - 7000, true}, {now_ms + 3000, true}, {now_ms + 3001, false}};
+    int64_t taken = 0;
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(expected); i++) {
+        uint8_t memory[BYTES_MAX];
+        produce(shard, slot, -1, topic_name, batch_of(memory, 1, 10, expected[i].timestamp_ms));
+        if (expected[i].is_taken) {
+            expect_taken(shard, taken++);
+        } else {
+            expect_refused(shard, KAFKA_ERROR_INVALID_TIMESTAMP);
+        }
+    }
+    shard_free(shard);
+}
+
+static struct base_slice compressed_batch_of(uint8_t out[BYTES_MAX], int64_t timestamp_ms)
+{
+    static uint8_t memory[BYTES_MAX];
+    struct rec_build build;
+    assert_int_equal(rec_build_init(&build, memory, BYTES_MAX, rec_build_plain()), BASE_OK);
+    assert_int_equal(rec_build_add(&build, timestamp_ms, rec_null(), rec_value_of(base_slice_text("value")), NULL, 0),
+                     BASE_OK);
+    size_t scratch_bytes = codec_compress_scratch_bytes(CODEC_LZ4, CODEC_LEVEL_DEFAULT, BYTES_MAX);
+    struct codec_scratch scratch = {.at = calloc(1, scratch_bytes), .size_bytes = scratch_bytes};
+    struct base_slice batch;
+    enum codec_rc rc =
+        rec_build_end_compressed(&build, CODEC_LZ4, CODEC_LEVEL_DEFAULT, scratch, out, BYTES_MAX, &batch);
+    free(scratch.at);
+    assert_int_equal(rc, CODEC_OK);
+    return batch;
+}
+
+/* What it is judged by has to be unpacked first. */
+static void a_packed_record_is_as_old_as_its_topic_lets_it(void **state)
+{
+    (void)state;
+    static const struct pair pair = {"message.timestamp.before.max.ms", "7000"};
+    struct shard *shard = given_a_topic(&pair, 1);
+    uint32_t slot = shard_connect(shard);
+    uint8_t memory[BYTES_MAX];
+    expect_refused_again_and_again(shard, slot, compressed_batch_of(memory, WALL_MS - 7001),
+                                   KAFKA_ERROR_INVALID_TIMESTAMP);
+    produce(shard, slot, -1, topic_name, compressed_batch_of(memory, WALL_MS - 7000));
+    expect_taken(shard, 0);
+    shard_free(shard);
+}
+
+static void a_compacted_topic_takes_no_record_without_a_key(void **state)
+{
+    (void)state;
+    static const struct pair compacted = {"cleanup.policy", "compact"};
+    struct shard *shard = given_a_topic(&compacted, 1);
+    uint32_t slot = shard_connect(shard);
+    uint8_t memory[BYTES_MAX];
+    produce(shard, slot, -1, topic_name, batch_of(memory, 1, 10, WALL_MS));
+    expect_refused(shard, KAFKA_ERROR_INVALID_RECORD);
+    shard_free(shard);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_batch_is_answered_with_the_offset_of_its_first_record),
+        cmocka_unit_test(batches_that_come_together_are_answered_each_with_its_own_offset),
+        cmocka_unit_test(a_batch_that_is_stamped_is_answered_with_its_time),
+        cmocka_unit_test(who_asks_for_written_is_answered_before_it_is_synced_and_who_asks_for_all_is_not),
+        cmocka_unit_test(who_asks_for_no_answer_gets_none_and_its_batches_are_there),
+        cmocka_unit_test(who_asks_for_no_answer_and_is_refused_is_closed),
+        cmocka_unit_test(only_three_ways_to_be_answered_are_known),
+        cmocka_unit_test(a_batch_has_as_many_bytes_as_its_topic_lets_it_and_a_segment_holds),
+        cmocka_unit_test(a_batch_that_is_too_large_as_it_would_be_stored_is_refused),
+        cmocka_unit_test(a_record_is_as_old_or_as_new_as_its_topic_lets_it),
+        cmocka_unit_test(a_packed_record_is_as_old_as_its_topic_lets_it),
+        cmocka_unit_test(a_compacted_topic_takes_no_record_without_a_key),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
