@@ -195,6 +195,52 @@ static void brokers_and_features_stand_in_order(void **state)
     assert_int_equal(metadata_features_count(metadata), 1);
 }
 
+static void each_change_is_another_version_and_a_reset_forgets_all(void **state)
+{
+    (void)state;
+    struct metadata *metadata = given_image(0);
+    struct metadata_broker broker = {.id = 0, .epoch = 7, .endpoints_count = METADATA_ENDPOINTS_MAX}; /* the least */
+    struct metadata_broker many = {.id = 1, .endpoints_count = METADATA_ENDPOINTS_MAX + 1};
+    struct metadata_broker none = {.id = -1};
+    uint64_t versions[10];
+    size_t count = 0;
+    versions[count++] = metadata_version(metadata);
+    put(metadata, "t", 1, 1);
+    versions[count++] = metadata_version(metadata);
+    configure(metadata, "t", "retention.ms", "5");
+    versions[count++] = metadata_version(metadata);
+    assert_int_equal(metadata_put_broker(metadata, &broker), BASE_OK);
+    versions[count++] = metadata_version(metadata);
+    assert_int_equal(metadata_put_feature(metadata, text("metadata.version"), 25), BASE_OK);
+    versions[count++] = metadata_version(metadata);
+    metadata_put_next_producer_id(metadata, 5000);
+    versions[count++] = metadata_version(metadata);
+    assert_int_equal(metadata_remove_topic(metadata, id(1)), BASE_OK);
+    versions[count++] = metadata_version(metadata);
+    assert_int_equal(metadata_remove_broker(metadata, 0), BASE_OK);
+    versions[count++] = metadata_version(metadata);
+    assert_int_equal(metadata_put_broker(metadata, &many), BASE_BAD);
+    assert_int_equal(metadata_put_broker(metadata, &none), BASE_BAD);
+    assert_int_equal(metadata_version(metadata), versions[count - 1]);
+    metadata_reset(metadata);
+    versions[count++] = metadata_version(metadata);
+    for (size_t i = 1; i < count; i++) { assert_true(versions[i] > versions[i - 1]); }
+    assert_int_equal(metadata_features_count(metadata), 0);
+    assert_int_equal(metadata_brokers_count(metadata), 0);
+    assert_int_equal(metadata_next_producer_id(metadata), 0);
+    assert_int_equal(metadata_next_broker_epoch(metadata), 0);
+}
+
+static void names_collide_where_points_and_underscores_alone_tell_them_apart(void **state)
+{
+    (void)state;
+    assert_true(metadata_names_collide(text("a.b_c"), text("a_b.c")));
+    assert_true(metadata_names_collide(text("a"), text("a")));
+    assert_false(metadata_names_collide(text("a.b"), text("a-b")));
+    assert_false(metadata_names_collide(text("a.b"), text("a.bc")));
+    assert_false(metadata_names_collide(text("a.b"), text("a.")));
+}
+
 static void thousands_of_topics_come_and_go_like_in_a_model(void **state)
 {
     (void)state;
@@ -498,6 +544,7 @@ static void some_broker_values_change_while_the_node_runs(void **state)
     assert_int_equal(levels[2].source, METADATA_SOURCE_STATIC);
     assert_true(metadata_is_dynamic(text("log.retention.ms")));
     assert_false(metadata_is_dynamic(text("log.retention.hours")));
+    assert_false(metadata_is_dynamic(text("weir.log.durability")));
     static const struct {
         const char *name;
         const char *value;
@@ -505,6 +552,9 @@ static void some_broker_values_change_while_the_node_runs(void **state)
         const char *message;
     } judged[] = {
         {"num.partitions", "1", BASE_OK, ""},
+        {"num.partitions", "2147483647", BASE_OK, ""},
+        {"num.partitions", "2147483648", BASE_BAD,
+         "Invalid value 2147483648 for configuration num.partitions: Not a number of type INT"},
         {"num.partitions", "0", BASE_BAD, "Invalid value 0 for configuration num.partitions: Value must be at least 1"},
         {"num.partitions", "x", BASE_BAD, "Invalid value x for configuration num.partitions: Not a number of type INT"},
         {"auto.create.topics.enable", "false", BASE_OK, ""},
@@ -524,6 +574,29 @@ static void some_broker_values_change_while_the_node_runs(void **state)
     }
 }
 
+static void a_switch_of_all_brokers_is_turned_on_and_off_while_the_node_runs(void **state)
+{
+    (void)state;
+    struct metadata *metadata = given_image(0);
+    static const struct base_slice none = {0};
+    struct base_slice name = text("auto.create.topics.enable");
+    const struct {
+        const char *value;
+        int64_t otherwise, number;
+    } steps[] = {{"false", 1, 0},
+                 {"true", 0, 1},
+                 {"false", 7, 0},
+                 {"no", 7, 7}}; /* the last one is another version's */
+    assert_int_equal(metadata_dynamic_number(metadata, name, 1), 1);
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(steps); i++) {
+        assert_int_equal(metadata_put_config(metadata, METADATA_RESOURCE_BROKER, text(""), name, text(steps[i].value)),
+                         BASE_OK);
+        assert_int_equal(metadata_dynamic_number(metadata, name, steps[i].otherwise), steps[i].number);
+    }
+    assert_int_equal(metadata_put_config(metadata, METADATA_RESOURCE_BROKER, text(""), name, none), BASE_OK);
+    assert_int_equal(metadata_dynamic_number(metadata, name, 1), 1); /* it was taken away */
+}
+
 static void values_are_shown_read_and_written_again(void **state)
 {
     (void)state;
@@ -537,6 +610,7 @@ static void values_are_shown_read_and_written_again(void **state)
         {METADATA_CLEANUP_POLICY, " compact , delete,compact", "compact,delete"},
         {METADATA_CLEANUP_POLICY, "", ""},
         {METADATA_MIN_CLEANABLE_DIRTY_RATIO, ".5", "0.5"},
+        {METADATA_MIN_CLEANABLE_DIRTY_RATIO, "+0.25", "0.25"},
         {METADATA_MIN_CLEANABLE_DIRTY_RATIO, "1", "1.0"},
         {METADATA_MIN_CLEANABLE_DIRTY_RATIO, "0.0125", "0.0125"},
         {METADATA_MIN_CLEANABLE_DIRTY_RATIO, "1e-3", "0.001"},
@@ -588,6 +662,8 @@ int main(void)
         cmocka_unit_test(limits_are_seen_when_deciding_and_nothing_changes_past_them),
         cmocka_unit_test(an_arena_too_small_is_full_at_every_size),
         cmocka_unit_test(brokers_and_features_stand_in_order),
+        cmocka_unit_test(each_change_is_another_version_and_a_reset_forgets_all),
+        cmocka_unit_test(names_collide_where_points_and_underscores_alone_tell_them_apart),
         cmocka_unit_test(thousands_of_topics_come_and_go_like_in_a_model),
         cmocka_unit_test(overrides_are_kept_by_name_and_by_resource),
         cmocka_unit_test(every_row_of_the_table_is_whole_and_in_order),
@@ -595,6 +671,7 @@ int main(void)
         cmocka_unit_test(the_value_in_force_is_the_topics_then_the_nodes_then_the_default),
         cmocka_unit_test(the_finer_synonym_wins_in_any_order_and_minus_one_has_no_unit),
         cmocka_unit_test(some_broker_values_change_while_the_node_runs),
+        cmocka_unit_test(a_switch_of_all_brokers_is_turned_on_and_off_while_the_node_runs),
         cmocka_unit_test(values_are_shown_read_and_written_again),
         cmocka_unit_test(a_broker_value_is_judged_under_its_own_name),
     };
