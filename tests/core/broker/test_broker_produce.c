@@ -211,6 +211,41 @@ static void who_asks_for_written_is_answered_before_it_is_synced_and_who_asks_fo
     }
 }
 
+/* One topic with its partition twice, or the topic twice. */
+static void produce_twice(struct shard *shard, uint32_t slot, bool is_topic_twice)
+{
+    static uint8_t memory[2][BYTES_MAX];
+    struct kafka_produce_request_partition_produce_data partitions[2];
+    struct kafka_produce_request_topic_produce_data topics[2];
+    for (int i = 0; i < 2; i++) {
+        struct base_slice batch = batch_of(memory[i], i == 0 ? 3 : 1, 10, WALL_MS);
+        kafka_produce_request_partition_produce_data_init(&partitions[i]);
+        partitions[i].records = kafka_records_of(batch.at, batch.size_bytes);
+        kafka_produce_request_topic_produce_data_init(&topics[i]);
+        topics[i].name = kafka_text_words(topic_name);
+        topics[i].partition_data = is_topic_twice ? &partitions[i] : partitions;
+        topics[i].partition_data_count = is_topic_twice ? 1 : 2;
+    }
+    struct kafka_produce_request request;
+    kafka_produce_request_init(&request);
+    request.acks = -1;
+    request.topic_data = topics;
+    request.topic_data_count = is_topic_twice ? 2 : 1;
+    shard_ask(shard, slot, KAFKA_MESSAGE_PRODUCE_REQUEST, VERSION, &request);
+}
+
+static void of_a_partition_that_is_named_twice_the_last_batch_counts_and_is_answered(void **state)
+{
+    (void)state;
+    for (int is_topic_twice = 0; is_topic_twice < 2; is_topic_twice++) {
+        struct shard *shard = given_a_topic(NULL, 0);
+        produce_twice(shard, shard_connect(shard), is_topic_twice == 1);
+        expect_taken(shard, 0);
+        assert_int_equal(view_of(shard).watermark, 1);
+        shard_free(shard);
+    }
+}
+
 static void who_asks_for_no_answer_gets_none_and_its_batches_are_there(void **state)
 {
     (void)state;
@@ -406,6 +441,7 @@ int main(void)
         cmocka_unit_test(batches_that_come_together_are_answered_each_with_its_own_offset),
         cmocka_unit_test(a_batch_that_is_stamped_is_answered_with_its_time),
         cmocka_unit_test(who_asks_for_written_is_answered_before_it_is_synced_and_who_asks_for_all_is_not),
+        cmocka_unit_test(of_a_partition_that_is_named_twice_the_last_batch_counts_and_is_answered),
         cmocka_unit_test(who_asks_for_no_answer_gets_none_and_its_batches_are_there),
         cmocka_unit_test(who_asks_for_no_answer_and_is_refused_is_closed),
         cmocka_unit_test(only_three_ways_to_be_answered_are_known),
