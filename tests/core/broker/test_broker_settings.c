@@ -40,11 +40,13 @@ static void expect_good(const char *file)
     if (tell(file, NULL) != BASE_OK) { fail_msg("%s", why_words); }
 }
 
-static void expect_bad(const char *file, const char *words)
+static void expect_bad_as(enum base_rc rc, const char *file, const char *words)
 {
-    assert_int_equal(tell(file, NULL), BASE_BAD);
+    assert_int_equal(tell(file, NULL), rc);
     if (strstr(why_words, words) == NULL) { fail_msg("'%s' is not in '%s'", words, why_words); }
 }
+
+static void expect_bad(const char *file, const char *words) { expect_bad_as(BASE_BAD, file, words); }
 
 static void expect_slice(struct base_slice slice, const char *words)
 {
@@ -234,6 +236,25 @@ static void listeners_are_read_and_advertised(void **state)
     expect_bad("advertised.listeners=OTHER://a:1", "not in listeners");
     expect_bad("advertised.listeners=PLAINTEXT://:1", "NAME://HOST:PORT");
     expect_bad("listeners=PLAINTEXT://a:1,A://a:1\nlistener.security.protocol.map=A:PLAINTEXT", "address of another");
+}
+
+static void there_are_four_listeners_and_five_hundred_and_twelve_properties_at_most(void **state)
+{
+    (void)state;
+    expect_good("listeners=A://a:1,B://a:2,C://a:3,D://a:4\n"
+                "listener.security.protocol.map=A:PLAINTEXT,B:PLAINTEXT,C:PLAINTEXT,D:PLAINTEXT,E:PLAINTEXT\n");
+    assert_int_equal(settings.listener_count, 4);
+    expect_bad("listeners=A://a:1,B://a:2,C://a:3,D://a:4,E://a:5\n"
+               "listener.security.protocol.map=A:PLAINTEXT,B:PLAINTEXT,C:PLAINTEXT,D:PLAINTEXT,E:PLAINTEXT\n",
+               "one listener too many");
+    static char file[(SETTINGS_ENTRIES_MAX + 1) * 32];
+    size_t used_bytes = 0;
+    for (int i = 0; i <= SETTINGS_ENTRIES_MAX; i++) {
+        if (i == SETTINGS_ENTRIES_MAX) { expect_good(file); }
+        int count = snprintf(file + used_bytes, sizeof file - used_bytes, "listener.name.x%d=y\n", i);
+        used_bytes += (size_t)count;
+    }
+    expect_bad_as(BASE_FULL, file, "too many properties");
 }
 
 static void levels_are_by_room(void **state)
@@ -468,6 +489,7 @@ int main(void)
         cmocka_unit_test(an_unknown_name_gets_its_nearest),
         cmocka_unit_test(a_name_without_a_meaning_is_warned_of_once),
         cmocka_unit_test(listeners_are_read_and_advertised),
+        cmocka_unit_test(there_are_four_listeners_and_five_hundred_and_twelve_properties_at_most),
         cmocka_unit_test(levels_are_by_room),
         cmocka_unit_test(fetches_and_their_sessions_have_limits),
         cmocka_unit_test(the_metadata_log_is_written_anew_as_often_as_told),
