@@ -261,6 +261,35 @@ class Ideal(Served):
         self.stop()
 
 
+class Mock:
+    """What librdkafka has for its own tests: a broker on a thread of the generator itself, which keeps what came in memory for a while. Against
+    it the generator shows how fast it can be at all; nothing of it is measured but that."""
+
+    kind = "mock"
+    bootstrap = "127.0.0.1:1" # not looked at
+    directory = ""
+
+    def start(self):
+        pass
+
+    def stop(self):
+        pass
+
+    def cpu_s(self):
+        return 0.0
+
+    def memory_kib(self, word="VmRSS"):
+        del word
+        return 0
+
+    def fresh_topic(self, partitions=1, is_durable=False, configs=None):
+        del partitions, is_durable, configs
+        return "b0001"
+
+    def drop_topic(self, name):
+        pass
+
+
 class Stable:
     """Starts a broker when it is first asked for, and stops all at the end. KIND:fresh is one that nobody has asked for before. No kind: none.
 
@@ -284,7 +313,8 @@ class Stable:
             self.count += 1
             place = os.path.join(self.directory, f"{name}.{self.count}")
             weir = re.fullmatch(r"weir(?:-(\d+))?(\+http)?", name)
-            broker = Kafka(place, self.heap) if name == "kafka" else Ideal(place) if name == "ideal" else Weir(place, int(weir[1] or 1), bool(weir[2]))
+            broker = (Weir(place, int(weir[1] or 1), bool(weir[2])) if weir else Kafka(place, self.heap) if name == "kafka" else
+                      Ideal(place) if name == "ideal" else Mock())
             broker.start()
             self.brokers[name] = broker
         return self.brokers[name]
@@ -292,7 +322,8 @@ class Stable:
     @staticmethod
     def end(broker):
         broker.stop()
-        shutil.rmtree(broker.directory, ignore_errors=True)
+        if broker.directory:
+            shutil.rmtree(broker.directory, ignore_errors=True)
 
     def renew(self):
         while self.brokers:

@@ -13,6 +13,7 @@ import json
 import os
 import re
 import resource
+import shlex
 import subprocess
 import time
 
@@ -34,7 +35,7 @@ def _machine_s():
     return (user + nice + system + irq + softirq + steal) / TICKS
 
 
-def run(broker, command, timeout_s=300):
+def run(broker, command, timeout_s=300, codes=(0,)):
     """(what it printed, figures of the broker and the generator over the run)"""
     before_s, children_s, machine_s, start = broker.cpu_s(), _children_s(), _machine_s(), time.monotonic()
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
@@ -43,7 +44,7 @@ def run(broker, command, timeout_s=300):
     figures = {"cpu_s": cpu_s, "busy": cpu_s / wall_s, "generator_busy": (_children_s() - children_s) / wall_s}
     # Of whoever else ran meanwhile: with more than a little of it the figures are not worth much.
     figures["others_busy"] = max(0.0, (_machine_s() - machine_s - cpu_s - (_children_s() - children_s)) / wall_s)
-    if done.returncode != 0:
+    if done.returncode not in codes:
         raise Trouble(f"{' '.join(command)}\nended with {done.returncode}: {done.stderr[-1000:]}{done.stdout[-1000:]}")
     figures["memory_mib"] = broker.memory_kib() / 1024
     return done, figures
@@ -53,6 +54,7 @@ def _per(figures, requests, records, size_bytes):
     cpu_s = figures["cpu_s"]
     if requests:
         figures["cpu_us_request"] = cpu_s * 1e6 / requests
+        figures["requests_core"] = requests / cpu_s if cpu_s else 0.0
     if records:
         figures["cpu_ns_record"] = cpu_s * 1e9 / records
     if size_bytes:
@@ -65,6 +67,13 @@ def replay_command(broker, topic, what, options):
     for name, value in options.items():
         command += ["--" + name.replace("_", "-"), *([] if value is True else [str(value)])]
     return command
+
+
+def touch(broker, topic, partitions):
+    """A record for each partition, so that its files are there; how many they were. One partition's are a matter of one request."""
+    if partitions == 1 or broker.kind == "mock":
+        return 0
+    return replay(broker, topic, "produce", records=1, requests=partitions, partitions=partitions, in_flight=64)["records"]
 
 
 def replay(broker, topic, what="produce", **options):
@@ -80,21 +89,43 @@ def replay(broker, topic, what="produce", **options):
     return _per(figures, result["requests"], result["records"], result["bytes"])
 
 
-def rdkafka(broker, topic, records, size, acks=1, batch_bytes=1 << 20, options=()):
-    command = [os.path.join(CLIENTS, "rdkafka", "rdkafka_performance"), "-P", "-t", topic, "-p", "0", "-b", broker.bootstrap, "-s", str(size),
-               "-c", str(records), "-a", str(acks), "-q", "-X", f"batch.size={batch_bytes}", "-X", "batch.num.messages=1000000", "-X",
-               "linger.ms=5", "-X", "queue.buffering.max.messages=1000000", "-X", f"message.max.bytes={max(1 << 20, 2 * batch_bytes)}"]
-    for option in options:
-        command += ["-X", option]
-    done, figures = run(broker, command)
+RDKAFKA = os.path.join(CLIENTS, "rdkafka", "rdkafka_performance")
+
+
+def rdkafka(broker, topic, records, size, acks=1, batch_bytes=1 << 20, partition="0", linger_ms=5, codec="none", producers=1):
+    """partition "": each record to any, by a dice of its own. producers: so many processes, each with so many records; the time is then that
+    from the first one's start to the last one's end."""
+    command = [RDKAFKA, "-P", "-t", topic, *(["-p", partition] if partition else ["-X", "sticky.partitioning.linger.ms=0"]), "-b", broker.bootstrap,
+               "-s", str(size), "-c", str(records), "-a", str(acks), "-q", "-z", codec, "-X", f"batch.size={batch_bytes}", "-X",
+               "batch.num.messages=1000000", "-X", f"linger.ms={linger_ms}", "-X", "queue.buffering.max.messages=1000000", "-X",
+               f"message.max.bytes={max(1 << 20, 2 * batch_bytes)}", *(["-X", "test.mock.num.brokers=1"] if broker.kind == "mock" else [])]
+    began_s = time.monotonic()
+    # It counts what it has sent in two threads, and ends with 1 where that went wrong by one; what it says of deliveries is looked at below.
+    done, figures = run(broker, command if producers == 1 else ["sh", "-c", f"{shlex.join(command)} & " * producers + "wait"], codes=(0, 1))
+    seconds = time.monotonic() - began_s
     text = done.stdout + done.stderr
     # "% 5000000 messages produced (500000000 bytes), 0 delivered ... in 1234ms: 4050000 msgs/s and 405.00 MB/s, 0 produce failures, ..."
     rows = re.findall(r"(\d+) messages produced \(\d+ bytes\), (\d+) delivered .*? in (\d+)ms: (\d+) msgs/s .*?, (\d+) produce failures", text)
-    if not rows or int(rows[-1][1]) != records:
+    if [int(row[1]) for row in rows if int(row[1])][-producers:] != [records] * producers:
         raise Trouble(f"rdkafka_performance: {text[-500:]!r}")
-    seconds = int(rows[-1][2]) / 1e3
+    seconds = int(rows[-1][2]) / 1e3 if producers == 1 else seconds
+    records *= producers
     figures.update(records=records, seconds=seconds, records_s=records / seconds, mb_s=records * size / seconds / 1e6)
+    if broker.kind == "mock": # it has no process of its own
+        return {key: figures[key] for key in ("records", "seconds", "records_s", "mb_s", "generator_busy")}
     return _per(figures, 0, records, records * size)
+
+
+def rdkafka_consume(broker, topic, records, size):
+    """From the beginning of partition 0."""
+    done, figures = run(broker, [RDKAFKA, "-C", "-t", topic, "-p", "0", "-o", "beginning", "-b", broker.bootstrap, "-c", str(records), "-q"])
+    # "% 302136 messages (302136000 bytes) consumed in 1917ms: 157545 msgs/s (157.55 MB/s)": whole batches, so a few more than asked for
+    rows = re.findall(r"(\d+) messages \((\d+) bytes\) consumed in (\d+)ms", done.stdout + done.stderr)
+    if not rows or int(rows[-1][0]) < records or int(rows[-1][1]) != int(rows[-1][0]) * size:
+        raise Trouble(f"rdkafka_performance -C: {done.stdout[-500:]!r}{done.stderr[-500:]!r}")
+    records, size_bytes, seconds = int(rows[-1][0]), int(rows[-1][1]), int(rows[-1][2]) / 1e3
+    figures.update(records=records, bytes=size_bytes, seconds=seconds, records_s=records / seconds, mb_s=size_bytes / seconds / 1e6)
+    return _per(figures, 0, records, size_bytes)
 
 
 def java(broker, topic, records, size, acks=1, batch_bytes=1 << 20):

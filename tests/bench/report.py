@@ -114,13 +114,12 @@ def markdown(results):
         def arm(label):
             return number(result["arms"][label]["median"]) if label in result["arms"] else ""
 
-        other = others[0] if others else ""
         goals = "; ".join(goal_text(result, goal) for goal in result["goals"])
         case = result["case"] + (f", {result['durability']}" if result["durability"] else "") + f" ({result['generator']}){conditions_text(result).rstrip()}"
         case, last = ("" if case == last else case), case
         lines.append(f"| {case} | {result['figure']}, {result['unit']} | {arm(labels[0])} | {arm('kafka')} | {arm('ideal')} | "
-                     f"{arm(other) + ' (' + other + ')' if other else ''} | {ratio_of(result, 'kafka')} | {ratio_of(result, 'ideal')} | "
-                     f"{ratio_of(result, other)} | {goals} |")
+                     f"{'; '.join(f'{arm(other)} ({other})' for other in others)} | {ratio_of(result, 'kafka')} | {ratio_of(result, 'ideal')} | "
+                     f"{'; '.join(ratio_of(result, other) for other in others)} | {goals} |")
     return "\n".join(lines) + "\n"
 
 

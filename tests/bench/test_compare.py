@@ -98,6 +98,32 @@ class Failures(unittest.TestCase):
         self.assertEqual((code, len(results), stable.renewed), (0, 1, 0))
 
 
+class Durable(unittest.TestCase):
+    def test_the_floor_is_what_the_ideal_takes_and_a_part_of_what_weir_takes_where_nothing_is_synced(self):
+        def load(broker, _, options, is_durable):
+            return {"p50_us": {("weir", True): 200.0, ("weir", False): 50.0, ("kafka", True): 900.0,
+                               ("ideal", True): options.get("floor", 70.0)}[(broker, is_durable)]}
+
+        plain = case_of(load, arms=rows.ALL, figures=(rows.P50,), is_durable=True)
+        for case, floor in ((rows.durable(plain), 130.0), (rows.durable(plain, ideal={"floor": 100.0}), 160.0)):
+            code, said, (result,), _ = run([case])
+            self.assertEqual((code, result["arms"][rows.FLOOR]["median"]), (0, floor))
+            self.assertAlmostEqual(result["ratios"][rows.FLOOR]["median"], 200.0 / floor)
+            self.assertEqual([(goal["of"], goal["met"] > 0.7) for goal in result["goals"]], [(rows.FLOOR, floor > 150)])
+            report.markdown([result])
+        _, said, (result,), _ = run([rows.durable(plain)], without=["ideal"])
+        self.assertIn("no ratio, left out", said)
+
+    def test_every_row_can_be_made_and_its_goals_are_of_arms_it_has(self):
+        for row, make in rows.ROWS.items():
+            for case in make():
+                labels = {arm.label for arm in case.arms} | set(case.sums) | {""}
+                for figure in case.figures:
+                    self.assertLessEqual({of for of, _ in figure.goals}, labels, f"row {row}: {case.name}: {figure.label}")
+                for weights in case.sums.values():
+                    self.assertLessEqual(set(weights), labels)
+
+
 class WarmUp(unittest.TestCase):
     @staticmethod
     def warmed(*costs):
