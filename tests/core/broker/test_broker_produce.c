@@ -293,6 +293,163 @@ static void only_three_ways_to_be_answered_are_known(void **state)
     shard_free(shard);
 }
 
+/* ---- partitions of another shard ---- */
+
+#define PARTS 2
+
+/* A Produce for partitions of the other shard, which says nothing by itself; it has been asked for both. */
+static struct shard *given_a_produce_for_the_other_shard(int16_t acks)
+{
+    static const char *const names[PARTS] = {"x", "y"};
+    static uint8_t memory[PARTS][BYTES_MAX];
+    struct shard *shard = given_a_topic(NULL, 0);
+    struct kafka_produce_request_partition_produce_data partitions[PARTS];
+    struct kafka_produce_request_topic_produce_data topics[PARTS];
+    for (uint8_t i = 0; i < PARTS; i++) {
+        struct base_part part = {.topic = {{(uint8_t)(i + 2)}}, .index = 0};
+        while (shard_of(shard->broker, part) == shard->number) { part.topic.b[1] += 1; }
+        struct metadata_partition partition = {.id = part, .leader = 1, .replicas_count = 1, .replicas = {1}};
+        assert_int_equal(metadata_put_topic(shard->broker->image, base_slice_text(names[i]), part.topic), BASE_OK);
+        assert_int_equal(metadata_put_partition(shard->broker->image, &partition), BASE_OK);
+        struct base_slice batch = batch_of(memory[i], 1, 10u + i, WALL_MS);
+        kafka_produce_request_partition_produce_data_init(&partitions[i]);
+        partitions[i].records = kafka_records_of(batch.at, batch.size_bytes);
+        kafka_produce_request_topic_produce_data_init(&topics[i]);
+        topics[i].name = kafka_text_words(names[i]);
+        topics[i].partition_data = &partitions[i];
+        topics[i].partition_data_count = 1;
+    }
+    struct kafka_produce_request request;
+    kafka_produce_request_init(&request);
+    request.acks = acks;
+    request.topic_data = topics;
+    request.topic_data_count = PARTS;
+    shard_ask(shard, shard_connect(shard), KAFKA_MESSAGE_PRODUCE_REQUEST, VERSION, &request);
+    assert_int_equal(shard_told(shard, MSG_APPEND), PARTS);
+    return shard;
+}
+
+static const struct port_message *asked_of(const struct shard *shard, uint32_t part)
+{
+    uint32_t number = 0;
+    for (uint32_t i = 0; i < shard->told_count; i++) {
+        if (shard->told[i].kind != MSG_APPEND) { continue; }
+        if (number == part) { return &shard->told[i]; }
+        number += 1;
+    }
+    fail_msg("it was not asked");
+    return NULL;
+}
+
+/* What the other shard says of a part: that it begins at an offset, with a time and a start of its log beside it. */
+static void say(struct shard *shard, enum message_kind kind, uint32_t part, int16_t error)
+{
+    struct port_message message = {.kind = (uint32_t)kind};
+    put_asker(&message, 0, get_asker(asked_of(shard, part), 3));
+    message.words[2] = error == KAFKA_ERROR_NONE ? 100 + part : (uint64_t)-1;
+    message.words[3] = error == KAFKA_ERROR_NONE ? 200 + part : (uint64_t)-1;
+    message.words[4] = error == KAFKA_ERROR_NONE ? 50 + part : (uint64_t)-1;
+    message.words[5] = (uint16_t)error;
+    message.words[6] = (uint64_t)-1;
+    shard_tell(shard, &message);
+}
+
+static void expect_parts(struct shard *shard, const int16_t errors[PARTS])
+{
+    struct kafka_produce_response answer;
+    assert_true(shard_answer(shard, KAFKA_MESSAGE_PRODUCE_RESPONSE, VERSION, &answer));
+    assert_int_equal(answer.responses_count, PARTS);
+    for (uint32_t i = 0; i < PARTS; i++) {
+        const struct kafka_produce_response_partition_produce_response *line =
+            &answer.responses[i].partition_responses[0];
+        bool is_good = errors[i] == KAFKA_ERROR_NONE;
+        assert_int_equal(line->error_code, errors[i]);
+        assert_int_equal(line->base_offset, is_good ? 100 + (int64_t)i : -1);
+        assert_int_equal(line->log_append_time_ms, is_good ? 200 + (int64_t)i : -1);
+        assert_int_equal(line->log_start_offset, is_good ? 50 + (int64_t)i : -1);
+    }
+}
+
+static void each_partition_is_asked_to_append_its_own_batch_and_to_say_so_as_its_client_asks(void **state)
+{
+    (void)state;
+    for (int16_t acks = -1; acks <= 1; acks++) {
+        struct shard *shard = given_a_produce_for_the_other_shard(acks);
+        for (uint32_t i = 0; i < PARTS; i++) {
+            uint8_t memory[BYTES_MAX];
+            struct base_slice batch = batch_of(memory, 1, 10 + i, WALL_MS);
+            assert_int_equal(asked_of(shard, i)->lent_bytes, batch.size_bytes);
+            assert_memory_equal(asked_of(shard, i)->lent, batch.at, batch.size_bytes);
+            assert_int_equal(asked_of(shard, i)->words[5], acks == 1 ? 1 : 0);
+        }
+        shard_free(shard);
+    }
+}
+
+static void who_asks_for_all_waits_for_the_last_partition(void **state)
+{
+    (void)state;
+    static const int16_t errors[][PARTS] = {{0, 0}, {KAFKA_ERROR_KAFKA_STORAGE_ERROR, 0}};
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(errors); i++) {
+        struct shard *shard = given_a_produce_for_the_other_shard(-1);
+        say(shard, MSG_APPENDED, 0, errors[i][0]);
+        assert_int_equal(shard->sent_bytes, 0);
+        say(shard, MSG_APPENDED, 1, errors[i][1]);
+        expect_parts(shard, errors[i]);
+        assert_int_equal(shard->broker->requests.taken_count, 0);
+        shard_free(shard);
+    }
+}
+
+/* The bytes are its shard's until they are synced there. */
+static void who_asks_for_written_is_answered_when_all_partitions_are_and_what_it_sent_is_kept_until_they_are_done(
+    void **state)
+{
+    (void)state;
+    static const int16_t good[PARTS] = {0, 0};
+    struct shard *shard = given_a_produce_for_the_other_shard(1);
+    say(shard, MSG_WRITTEN, 1, 0);
+    assert_int_equal(shard->sent_bytes, 0);
+    say(shard, MSG_WRITTEN, 0, 0);
+    expect_parts(shard, good);
+    assert_int_equal(shard->broker->requests.taken_count, 1);
+    say(shard, MSG_APPENDED, 0, 0);
+    assert_int_equal(shard->broker->requests.taken_count, 1);
+    say(shard, MSG_APPENDED, 1, KAFKA_ERROR_KAFKA_STORAGE_ERROR); /* too late to be told */
+    assert_int_equal(shard->broker->requests.taken_count, 0);
+    shard_free(shard);
+}
+
+static void who_asks_for_written_waits_for_the_others_where_one_has_failed(void **state)
+{
+    (void)state;
+    static const int16_t errors[PARTS] = {KAFKA_ERROR_KAFKA_STORAGE_ERROR, 0};
+    for (int was_written = 0; was_written < 2; was_written++) {
+        struct shard *shard = given_a_produce_for_the_other_shard(1);
+        if (was_written == 1) { say(shard, MSG_WRITTEN, 0, 0); }
+        say(shard, MSG_APPENDED, 0, errors[0]);
+        assert_int_equal(shard->sent_bytes, 0);
+        say(shard, MSG_WRITTEN, 1, 0);
+        expect_parts(shard, errors);
+        assert_int_equal(shard->broker->requests.taken_count, 1);
+        say(shard, MSG_APPENDED, 1, 0);
+        assert_int_equal(shard->broker->requests.taken_count, 0);
+        shard_free(shard);
+    }
+}
+
+static void who_asks_for_no_answer_stays_until_its_partitions_are_done(void **state)
+{
+    (void)state;
+    struct shard *shard = given_a_produce_for_the_other_shard(0);
+    say(shard, MSG_APPENDED, 1, 0);
+    assert_int_equal(shard->broker->requests.taken_count, 1);
+    say(shard, MSG_APPENDED, 0, 0);
+    assert_int_equal(shard->broker->requests.taken_count, 0);
+    assert_int_equal(shard->sent_bytes, 0);
+    shard_free(shard);
+}
+
 /* ---- limits ---- */
 
 enum limit { OF_ITS_TOPIC, OF_A_SEGMENT, LIMITS };
@@ -445,6 +602,12 @@ int main(void)
         cmocka_unit_test(who_asks_for_no_answer_gets_none_and_its_batches_are_there),
         cmocka_unit_test(who_asks_for_no_answer_and_is_refused_is_closed),
         cmocka_unit_test(only_three_ways_to_be_answered_are_known),
+        cmocka_unit_test(each_partition_is_asked_to_append_its_own_batch_and_to_say_so_as_its_client_asks),
+        cmocka_unit_test(who_asks_for_all_waits_for_the_last_partition),
+        cmocka_unit_test(
+            who_asks_for_written_is_answered_when_all_partitions_are_and_what_it_sent_is_kept_until_they_are_done),
+        cmocka_unit_test(who_asks_for_written_waits_for_the_others_where_one_has_failed),
+        cmocka_unit_test(who_asks_for_no_answer_stays_until_its_partitions_are_done),
         cmocka_unit_test(a_batch_has_as_many_bytes_as_its_topic_lets_it_and_a_segment_holds),
         cmocka_unit_test(a_batch_that_is_too_large_as_it_would_be_stored_is_refused),
         cmocka_unit_test(a_record_is_as_old_or_as_new_as_its_topic_lets_it),
