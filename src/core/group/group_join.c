@@ -134,10 +134,21 @@ static bool have_voters(const struct group__group *group, enum electorate who, s
     return true;
 }
 
+/* Empty, or about to be again: who began the round has given up. Nobody's protocols are to be had, too. */
+static bool has_no_voters(const struct group__group *group)
+{
+    if (group->state != GROUP__EMPTY) { return false; }
+    for (const struct group__member *member = group__member_first(group); member != NULL;
+         member = group__member_next(group, member)) {
+        if (group__counts(member)) { return false; }
+    }
+    return true;
+}
+
 static bool is_supported(const struct group__group *group, const struct kafka_join_group_request *asked)
 {
     if (asked->protocols_count <= 0 || asked->protocols_count > GROUP_PROTOCOLS_MAX) { return false; }
-    if (group__is_empty(group)) { return kafka_text_slice(asked->protocol_type).size_bytes > 0; }
+    if (has_no_voters(group)) { return kafka_text_slice(asked->protocol_type).size_bytes > 0; }
     struct base_slice type = group__protocol_type(group);
     if (type.at == NULL || !group__same(type, asked->protocol_type)) { return false; }
     for (int32_t i = 0; i < asked->protocols_count; i++) {

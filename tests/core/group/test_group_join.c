@@ -120,6 +120,23 @@ static void those_who_come_within_the_initial_delay_are_one_generation(void **st
     assert_int_equal(desk.proposals, 1);
 }
 
+static void whoever_gives_up_in_the_initial_delay_keeps_nobody_out(void **state)
+{
+    (void)state;
+    open_desk();
+    (void)commit((struct who){.generation = -1}, "t", 0, 5); /* the group is there, and of no type */
+    uint32_t first;
+    const char *id = id_of_new((struct who){.type = "connect"}, &first);
+    assert_int_equal(leave_error(leave(3, id, NULL)), KAFKA_ERROR_NONE);
+    assert_int_equal(join_error(join((struct who){.type = ""})), KAFKA_ERROR_INCONSISTENT_GROUP_PROTOCOL);
+    uint32_t token;
+    id = id_of_new((struct who){.type = "connect"}, &token);
+    assert_int_equal(join_error(join((struct who){.type = "consumer"})), KAFKA_ERROR_INCONSISTENT_GROUP_PROTOCOL);
+    pass_ms(1000);
+    assert_string_equal(text_of(joined(token)->leader), id);
+    assert_string_equal(text_of(joined(token)->protocol_type), "connect");
+}
+
 static void a_newcomer_makes_the_others_join_anew(void **state)
 {
     (void)state;
@@ -436,6 +453,7 @@ int main(void)
         TEST(what_nobody_could_join_with_is_refused),
         TEST(a_group_takes_no_more_members_than_its_limit),
         TEST(those_who_come_within_the_initial_delay_are_one_generation),
+        TEST(whoever_gives_up_in_the_initial_delay_keeps_nobody_out),
         TEST(a_newcomer_makes_the_others_join_anew),
         TEST(those_who_do_not_join_anew_are_dropped_the_leader_among_them),
         TEST(a_round_ends_early_once_the_last_has_left),
