@@ -408,6 +408,16 @@ static int16_t too_large_error(enum group_kind kind)
     return kind == GROUP_COMMIT ? KAFKA_ERROR_INVALID_COMMIT_OFFSET_SIZE : KAFKA_ERROR_UNKNOWN_SERVER_ERROR;
 }
 
+static void refuse_too_large(struct groups *groups, struct group__request *request)
+{
+    int16_t error = too_large_error(request->ask.kind);
+    refuse_later(groups, request, error);
+    if (request->ask.kind != GROUP_SYNC) { return; }
+    struct group__group *group = group__find(groups, request->ask.group_id);
+    CHECK(group != NULL); /* it was its leader's */
+    group__assignment_refused(groups, group, error);
+}
+
 static void poll_request(struct groups *groups, uint32_t log_index, struct group_out *item_out)
 {
     struct group__log *log = &groups->logs[log_index];
@@ -427,7 +437,7 @@ static void poll_request(struct groups *groups, uint32_t log_index, struct group
     if (answer_nothing(groups, request)) { return; }
     if (verdict == GROUP__STARVED) { log->retry_ns = soon(groups); }
     if (verdict == GROUP__FULL && !make_room(groups, log_index, item_out)) {
-        refuse_later(groups, request, too_large_error(request->ask.kind));
+        refuse_too_large(groups, request);
         return;
     }
     base_list_push_front(&log->waiting, &request->link);

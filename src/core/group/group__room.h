@@ -414,6 +414,7 @@ enum group__verdict group__decide_expired(struct groups *groups, struct group__g
 enum group__verdict group__decide_sync(struct groups *groups, struct group__request *request);
 enum group__verdict group__decide_heartbeat(struct groups *groups, struct group__request *request);
 enum group__verdict group__decide_leave(struct groups *groups, struct group__request *request);
+void group__assignment_refused(struct groups *groups, struct group__group *group, int16_t error);
 bool group__sync_answer(struct groups *groups, struct group__request *request);
 void group__heartbeat_answer(struct groups *groups, struct group__request *request, int16_t error);
 void group__sync_error(struct groups *groups, struct group__request *request, int16_t error);

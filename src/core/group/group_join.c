@@ -209,13 +209,24 @@ static size_t member_bytes(const struct group__member *member)
     return MEMBER_BYTES_FIXED + data_bytes(member) + member->id.size_bytes;
 }
 
-/* A generation is one proposal: all its members must fit one. */
+/* The member that whoever asks is already, or whose place it would take; NULL: none. */
+static const struct group__member *succeeded_by(const struct groups *groups, const struct group__group *group,
+                                                const struct kafka_join_group_request *asked)
+{
+    struct base_slice id = kafka_text_slice(asked->member_id);
+    if (id.size_bytes > 0) { return group__member(groups, group, id); }
+    bool is_static = !kafka_text_is_null(asked->group_instance_id);
+    return is_static ? group__static(groups, group, kafka_text_slice(asked->group_instance_id)) : NULL;
+}
+
+/* A generation is one proposal: all its members must fit one. Whoever asks counts with its new words alone. */
 static bool fits(const struct groups *groups, const struct group__group *group, const struct group__request *request)
 {
-    size_t bytes = asked_bytes(request);
+    const struct group__member *old = succeeded_by(groups, group, request->ask.request);
+    size_t bytes = asked_bytes(request) + (old != NULL ? old->id.size_bytes : 0) + group->id.size_bytes;
     for (const struct group__member *member = group__member_first(group); member != NULL;
          member = group__member_next(group, member)) {
-        bytes += member_bytes(member) + group->id.size_bytes;
+        bytes += member == old ? 0 : member_bytes(member) + group->id.size_bytes;
     }
     return bytes <= groups->config.proposal_bytes_max / 2;
 }

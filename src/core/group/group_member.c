@@ -406,6 +406,13 @@ static enum group__verdict decide_assignment(struct groups *groups, struct group
     return GROUP__DONE;
 }
 
+/* No proposal can hold it, or the state has no room. As in Kafka whoever waits for it hears so, and all join anew. */
+void group__assignment_refused(struct groups *groups, struct group__group *group, int16_t error)
+{
+    wake_syncs(groups, group, error);
+    group__prepare(groups, group);
+}
+
 enum group__verdict group__decide_sync(struct groups *groups, struct group__request *request)
 {
     const struct kafka_sync_group_request *asked = request->ask.request;
@@ -436,9 +443,10 @@ enum group__verdict group__decide_sync(struct groups *groups, struct group__requ
         struct group__log *log = group__log(groups, group->log);
         struct group__round mark = group__mark(log);
         enum group__verdict verdict = decide_assignment(groups, group, asked);
-        if (verdict == GROUP__STARVED) { /* no room in the state: the leader may try again */
+        if (verdict == GROUP__STARVED) {
             group__rollback(groups, log, mark);
             group__sync_error(groups, request, KAFKA_ERROR_COORDINATOR_NOT_AVAILABLE);
+            group__assignment_refused(groups, group, KAFKA_ERROR_COORDINATOR_NOT_AVAILABLE);
             return GROUP__DONE;
         }
         if (verdict != GROUP__DONE) { return verdict; }

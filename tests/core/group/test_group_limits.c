@@ -134,6 +134,115 @@ static void what_could_never_be_written_anew_is_not_loaded(void **state)
     desk.config.proposal_bytes_max = before;
 }
 
+/* Protocols with so many bytes of words, of a few that are the desk's for a test. */
+static const char *words_of(size_t size_bytes)
+{
+    static char words[4][65536];
+    static uint32_t next;
+    char *at = words[next++ % 4];
+    assert_true(size_bytes < sizeof words[0] - 7);
+    memcpy(at, "range:", 6);
+    memset(at + 6, 'm', size_bytes);
+    at[6 + size_bytes] = '\0';
+    return at;
+}
+
+static void a_group_as_large_as_it_may_be_joins_anew(void **state)
+{
+    (void)state;
+    desk.config.proposal_bytes_max = 64 << 10;
+    desk.config.proposal_bytes = 64 << 10;
+    open_desk();
+    struct who who[2] = {{.protocols = words_of(13000)},
+                         {.protocols = words_of(13000), .instance = "i"}}; /* of 32768 */
+    uint32_t tokens[2];
+    who[0].member = id_of_new(who[0], &tokens[0]);
+    tokens[1] = join(who[1]);
+    pass_ms(1000);
+    who[1].member = text_of(joined(tokens[1])->member_id);
+    uint32_t synced = sync((struct who){.member = who[1].member, .generation = 1}, "");
+    assert_int_equal(sync_error(sync((struct who){.member = who[0].member, .generation = 1}, "")), KAFKA_ERROR_NONE);
+    assert_int_equal(sync_error(synced), KAFKA_ERROR_NONE);
+    tokens[0] = join(who[0]);
+    tokens[1] = join(who[1]);
+    assert_int_equal(joined(tokens[0])->generation_id, 2);
+    assert_int_equal(joined(tokens[1])->generation_id, 2);
+    who[1].member = "";
+    tokens[1] = join(who[1]); /* a static one, in its own place */
+    tokens[0] = join(who[0]);
+    assert_int_equal(joined(tokens[1])->generation_id, 3);
+    who[1].member = text_of(joined(tokens[1])->member_id);
+    who[0].protocols = words_of(20000);
+    assert_int_equal(join_error(join(who[0])), KAFKA_ERROR_UNKNOWN_SERVER_ERROR);
+    assert_int_equal(join_error(join((struct who){.protocols = words_of(13000)})), KAFKA_ERROR_UNKNOWN_SERVER_ERROR);
+    assert_int_equal(members_count("g"), 2);
+}
+
+/* Of two members in a generation that waits for its assignment: the follower, which waits for it. */
+static uint32_t given_a_follower_that_waits(const char *ids[2])
+{
+    uint32_t joins[2];
+    for (uint32_t i = 0; i < 2; i++) { ids[i] = id_of_new((struct who){.group = "g"}, &joins[i]); }
+    pass_ms(1000);
+    uint32_t waits = sync((struct who){.member = ids[1], .generation = joined(joins[1])->generation_id}, NULL);
+    assert_false(is_answered(waits));
+    return waits;
+}
+
+static const char *assignment_of(const char *id, size_t size_bytes)
+{
+    static char words[65536];
+    size_t id_bytes = strlen(id);
+    assert_true(id_bytes + 1 + size_bytes < sizeof words);
+    memcpy(words, id, id_bytes);
+    words[id_bytes] = '=';
+    memset(words + id_bytes + 1, 'a', size_bytes);
+    words[id_bytes + 1 + size_bytes] = '\0';
+    return words;
+}
+
+/* Both join anew, and the next assignment is one that fits. */
+static void expect_a_generation_after_that(const char *const ids[2])
+{
+    assert_string_equal(state_of("g"), "PreparingRebalance");
+    uint32_t joins[2] = {join((struct who){.member = ids[0]}), 0};
+    joins[1] = join((struct who){.member = ids[1]});
+    assert_int_equal(joined(joins[0])->generation_id, 2);
+    uint32_t synced = sync((struct who){.member = ids[1], .generation = 2}, NULL);
+    assert_string_equal(assigned(sync((struct who){.member = ids[0], .generation = 2}, assignment_of(ids[0], 1))), "a");
+    assert_string_equal(assigned(synced), "");
+}
+
+static void an_assignment_that_is_too_large_is_refused_to_all_who_wait_for_it(void **state)
+{
+    (void)state;
+    desk.config.proposal_bytes_max = 32 << 10;
+    desk.config.proposal_bytes = 16 << 10;
+    open_desk();
+    const char *ids[2];
+    uint32_t waits = given_a_follower_that_waits(ids);
+    struct who leader = {.member = ids[0], .generation = 1};
+    assert_int_equal(sync_error(sync(leader, assignment_of(ids[0], 40000))), KAFKA_ERROR_UNKNOWN_SERVER_ERROR);
+    assert_int_equal(sync_error(waits), KAFKA_ERROR_UNKNOWN_SERVER_ERROR);
+    expect_a_generation_after_that(ids);
+}
+
+static void an_assignment_that_finds_no_room_is_refused_to_all_who_wait_for_it(void **state)
+{
+    (void)state;
+    desk.config.state_bytes = (size_t)256 << 10;
+    open_desk();
+    put_topic("many", 4000);
+    const char *ids[2];
+    uint32_t waits = given_a_follower_that_waits(ids);
+    (void)given_offsets_with_words("s", 2000);
+    struct who leader = {.member = ids[0], .generation = 1};
+    assert_int_equal(sync_error(sync(leader, assignment_of(ids[0], 20000))), KAFKA_ERROR_COORDINATOR_NOT_AVAILABLE);
+    assert_int_equal(sync_error(waits), KAFKA_ERROR_COORDINATOR_NOT_AVAILABLE);
+    (void)ask(GROUP_DELETE, 2, "s", NULL);
+    expect_a_generation_after_that(ids);
+}
+
 static void a_static_member_has_its_place_again_where_there_is_none_for_others(void **state)
 {
     (void)state;
@@ -500,6 +609,9 @@ int main(void)
         TEST(where_words_find_no_room_what_is_there_goes_on),
         TEST(what_was_there_before_the_limits_were_lowered_goes_on),
         TEST(what_could_never_be_written_anew_is_not_loaded),
+        TEST(a_group_as_large_as_it_may_be_joins_anew),
+        TEST(an_assignment_that_is_too_large_is_refused_to_all_who_wait_for_it),
+        TEST(an_assignment_that_finds_no_room_is_refused_to_all_who_wait_for_it),
         TEST(a_static_member_has_its_place_again_where_there_is_none_for_others),
         TEST(a_replacement_that_failed_leaves_no_words_behind),
         TEST(words_that_do_not_pack_well_are_refused_before_they_have_no_room),
