@@ -583,7 +583,7 @@ static bool is_conn_sound(const struct conns *conns, const struct conn__conn *co
     bool is_in_line = side == CONN__SIDE_PARSE || side == CONN__SIDE_FOR_REQUESTS || side == CONN__SIDE_FOR_PAGES;
     if (base_link_is_on(&conn->line) != is_in_line) { return false; }
     if (base_link_is_on(&conn->half) != (side == CONN__SIDE_FILL)) { return false; }
-    if (conn->in_flight > conns->config.in_flight_max) { return false; }
+    if (conn->in_flight > conns->config.in_flight_max || conn->holding > queued) { return false; }
     if ((side == CONN__SIDE_WATCH || side == CONN__SIDE_DONE) && conn->block != NULL) { return false; }
     if (side == CONN__SIDE_FOR_ANSWERS && conn->in_flight == 0) { return false; } /* it would wait for ever */
     return base_link_is_on(&conn->ready) == conn__has_ready(conns, conn) && conn->sending + queued == conn->in_flight &&

@@ -17,7 +17,7 @@
  *                CLOSING -closed, GONE pulled-> free
  *                ACCEPTING -failed-> free
  *   While OPEN its receive side is one of: WATCH (RECV of size 0 outstanding, no block), FILL (RECV into its block
- *   outstanding), PARSE (bytes to cut, a poll away), FOR_ANSWERS (in_flight_max reached), FOR_REQUESTS and FOR_PAGES (waits in
+ *   outstanding), PARSE (bytes to cut, a poll away), FOR_ANSWERS (in_flight_max reached, or conn_hold), FOR_REQUESTS and FOR_PAGES (waits in
  *   line for a request slot or a block), DONE (stopping).
  * A REQUEST      WAITING -conn_answer-> READY -turn-> SENDING -sent or failed-> SENT -pulled-> free
  *                WAITING -connection gone-> ORPHAN -conn_answer-> SENT;  its frame is released beside that, in any order;
@@ -118,6 +118,9 @@ void conn_answer_none(struct conns *conns, struct conn_request request, struct p
 void conn_answer_end(struct conns *conns, struct conn_request request, struct port_out *out);
 /* The frame's bytes are no longer needed. Once a request, before or after its answer; also for an orphan. */
 void conn_release_frame(struct conns *conns, struct conn_request request);
+
+/* No more is cut of the request's connection before it has its answer. To a connection that is gone it is a no-op. */
+void conn_hold(struct conns *conns, struct conn_request request);
 
 /* True until the connection is closing: an answer may still reach it. */
 bool conn_is_open(const struct conns *conns, struct port_conn conn);

@@ -57,6 +57,7 @@ struct conn__conn {
     uint32_t last;
     uint32_t in_flight; /* those, and the ones being sent */
     uint32_t sending;   /* the ones being sent */
+    uint32_t holding;   /* those without an answer that nothing is cut behind */
     uint32_t generation;
     struct port_address peer;
     uint8_t state;
@@ -90,8 +91,9 @@ struct conn__request {
     uint32_t group_count; /* of the group it leads */
     uint32_t frame_bytes; /* what it counts in queued_bytes until its frame is released */
     uint8_t state;
-    bool is_none; /* an answer of no bytes */
-    bool is_end;  /* none, and at its turn the connection ends */
+    bool is_holding; /* conn_hold */
+    bool is_none;    /* an answer of no bytes */
+    bool is_end;     /* none, and at its turn the connection ends */
     struct port_piece inline_pieces[CONN_PIECES_INLINE];
 };
 

@@ -113,10 +113,27 @@ static void settle(struct conns *conns, struct conn__conn *conn, struct port_out
     } else if (base_link_is_on(&conn->ready)) {
         base_list_remove(&conns->ready, &conn->ready);
     }
-    if (conn->side == CONN__SIDE_FOR_ANSWERS && conn->in_flight < conns->config.in_flight_max) {
-        conn__to_parse(conns, conn);
-    }
+    bool may_cut = conn->holding == 0 && conn->in_flight < conns->config.in_flight_max;
+    if (conn->side == CONN__SIDE_FOR_ANSWERS && may_cut) { conn__to_parse(conns, conn); }
     conn__end_if_drained(conns, conn, out);
+}
+
+void conn_hold(struct conns *conns, struct conn_request id)
+{
+    struct conn__request *request = find(conns, id);
+    if (request->state == CONN__ORPHAN || request->is_holding) { return; }
+    CHECK(request->state == CONN__WAITING);
+    request->is_holding = true;
+    conn__at(conns, request->conn)->holding += 1;
+}
+
+static void hold_no_more(struct conns *conns, struct conn__request *request)
+{
+    if (!request->is_holding) { return; }
+    request->is_holding = false;
+    struct conn__conn *conn = conn__at(conns, request->conn);
+    CHECK(conn->holding > 0);
+    conn->holding -= 1;
 }
 
 enum base_rc conn_answer(struct conns *conns, struct conn_request id, const struct port_piece *pieces,
@@ -141,6 +158,7 @@ enum base_rc conn_answer(struct conns *conns, struct conn_request id, const stru
     request->piece_count = piece_count;
     request->cookie = cookie;
     request->state = CONN__READY;
+    hold_no_more(conns, request);
     settle(conns, conn__at(conns, request->conn), out);
     return BASE_OK;
 }
@@ -156,6 +174,7 @@ static void answer_without_bytes(struct conns *conns, struct conn_request id, bo
     request->is_none = true;
     request->is_end = is_end;
     request->state = CONN__READY;
+    hold_no_more(conns, request);
     struct conn__conn *conn = conn__at(conns, request->conn);
     if (is_end) { conn__drain(conns, conn, out); } /* it is in flight: this does not close */
     settle(conns, conn, out);
@@ -177,6 +196,7 @@ void conn__orphan_requests(struct conns *conns, struct conn__conn *conn)
     while (conn->first != 0) {
         struct conn__request *request = pop_first(conns, conn);
         conn->in_flight -= 1;
+        hold_no_more(conns, request);
         request->conn = CONN_NONE;
         if (request->state == CONN__WAITING) {
             request->state = CONN__ORPHAN;

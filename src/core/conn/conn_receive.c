@@ -266,6 +266,11 @@ static bool cut(struct conns *conns, struct conn__conn *conn, bool may_take_requ
         conn__watch(conns, conn, out);
         return false;
     }
+    if (conn->holding > 0) {
+        conn__leave_line(conns, conn);
+        conn->side = CONN__SIDE_FOR_ANSWERS;
+        return false;
+    }
     if (have_bytes < SIZE_BYTES) {
         receive_more(conns, conn, SIZE_BYTES, may_take_pages, now_ns, out);
         return false;

@@ -186,6 +186,8 @@ void fake_collect(struct fake *fake)
             fake->outs[fake->outs_count] = item;
             fake->outs_count += 1;
             polls += 1;
+            bool holds = item.kind == CONN_OUT_REQUEST && item.frame_bytes > 0 && item.frame[0] < fake->holds_below;
+            if (holds) { conn_hold(fake->conns, item.request); }
         }
         wants_continue = fake->out.wants_continue || (fake->max_polls_a_step != 0 && polls == fake->max_polls_a_step);
         wants_turn = wants_turn || fake->out.wants_turn;

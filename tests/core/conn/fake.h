@@ -69,6 +69,7 @@ struct fake {
     char trace[8192];          /* effects and outs, one a line, when is_tracing */
     bool is_tracing;
     uint32_t effects_room; /* of each step; 0: all */
+    char holds_below;      /* whose first letter is below it holds its connection until it is answered; 0: none */
 };
 
 struct fake *given_fake(const struct conn_config *config, size_t pages_bytes);

@@ -397,6 +397,51 @@ static void too_many_in_flight_stop_the_receiving_until_answers_leave(void **sta
     fake_end(fake);
 }
 
+static void nothing_is_cut_behind_a_request_that_holds_its_connection(void **state)
+{
+    (void)state;
+    struct fake *fake = given_usual();
+    fake->holds_below = 'i';
+    uint32_t peer = fake_dial(fake);
+    uint32_t other = fake_dial(fake);
+    peer_sends_frame(fake, peer, "sooner");
+    peer_sends_frame(fake, peer, "hold");
+    peer_sends_frame(fake, peer, "more");
+    fake_run(fake);
+    assert_int_equal(fake_count(fake, CONN_OUT_REQUEST), 2);
+    peer_sends_frame(fake, peer, "yet more");
+    peer_sends_frame(fake, other, "other");
+    fake_run(fake);
+    assert_int_equal(fake_count(fake, CONN_OUT_REQUEST), 3);
+    fake_echo(fake, request_number(fake, 1)); /* the one before it has no answer yet: that does not matter */
+    fake_run(fake);
+    assert_int_equal(fake_count(fake, CONN_OUT_REQUEST), 5);
+    const uint32_t others[] = {0, 2, 3, 4};
+    for (uint32_t i = 0; i < 4; i++) { fake_echo(fake, request_number(fake, others[i])); }
+    fake_run(fake);
+    const char *heard[] = {"=sooner", "=hold", "=more", "=yet more"};
+    expect_heard(fake, peer, heard, 4);
+    assert_true(conn_is_quiet(fake->conns));
+    fake_end(fake);
+}
+
+static void who_is_gone_while_its_connection_is_held_is_seen_to_be(void **state)
+{
+    (void)state;
+    struct fake *fake = given_usual();
+    fake->holds_below = 'i';
+    uint32_t peer = fake_dial(fake);
+    peer_sends_frame(fake, peer, "hold");
+    fake_run(fake);
+    fake->peers[peer].is_reset = true;
+    fake_run(fake);
+    assert_int_equal(fake_count(fake, CONN_OUT_GONE), 1);
+    fake_echo(fake, request_number(fake, 0));
+    fake_run(fake);
+    assert_true(conn_is_quiet(fake->conns));
+    fake_end(fake);
+}
+
 static void a_peer_that_does_not_read_is_bounded_and_then_closed(void **state)
 {
     (void)state;
@@ -1019,6 +1064,7 @@ static void peers_at_random_hear_their_echoes_in_order(void **state)
         config.idle_ms = 0;
         struct fake *fake = given_fake(&config, 96 * 4096 + base_prng_below(&dice, 300) * 4096);
         fake->max_polls_a_step = (uint32_t)base_prng_below(&dice, 3);
+        fake->holds_below = seed % 2 == 0 ? 'g' : 0;
         if (base_prng_chance(&dice, 1, 2)) { fake->effects_room = CONN_POLL_EFFECTS_MAX + CONN_EFFECTS_MAX; }
         fake_listen(fake);
         static char words[20001];
@@ -1086,6 +1132,8 @@ int main(void)
         cmocka_unit_test(a_frame_may_be_held_after_its_answer_has_left),
         cmocka_unit_test(an_answer_of_many_pieces_leaves_whole),
         cmocka_unit_test(too_many_in_flight_stop_the_receiving_until_answers_leave),
+        cmocka_unit_test(nothing_is_cut_behind_a_request_that_holds_its_connection),
+        cmocka_unit_test(who_is_gone_while_its_connection_is_held_is_seen_to_be),
         cmocka_unit_test(a_peer_that_does_not_read_is_bounded_and_then_closed),
         cmocka_unit_test(request_slots_that_come_back_are_shared_fairly),
         cmocka_unit_test(without_pages_receiving_waits_and_goes_on_when_they_return),
