@@ -264,6 +264,27 @@ def test_pipelined_requests_are_answered_in_order():
     beside_a_load("300 requests in a pipeline, again and again", attack)
 
 
+def test_pipelined_joins_of_clients_that_vanish():
+    """Each would wait for its group for minutes, also when nobody is there any more to be told: they leave requests to the others."""
+    def join(group, correlation):
+        body = string(group) + struct.pack(">ii", 10000, 300000) + string("") + string("consumer")
+        return Conn.frame(wire.JOIN_GROUP, 3, correlation, body + wire.array([string("range") + struct.pack(">i", 0)]))
+
+    def attack(broker, is_over):
+        turn = 0
+        while not is_over.is_set():
+            conns = [Conn(broker.host, broker.port) for _ in range(8)]
+            for i, conn in enumerate(conns):
+                conn.socket.sendall(b"".join(join(f"j{turn % 16}-{i}-{k % 4}", k) for k in range(128)))
+            for conn in conns:
+                conn.close()
+            turn += 1
+        with Conn(broker.host, broker.port) as conn:
+            conn.call(wire.DESCRIBE_GROUPS, 0, wire.array([string("j0-0-0")]))
+
+    beside_a_load("128 JoinGroups in a pipeline, of 8 clients at a time that vanish", attack)
+
+
 def test_clients_that_vanish_in_a_long_poll():
     def attack(broker, is_over):
         turn = 0

@@ -501,7 +501,8 @@ static enum base_rc create_tables(struct broker *broker, struct base_arena *aren
     broker->parked = base_arena_take_array(arena, config->connections_max, sizeof *broker->parked);
     broker->unbegun = base_arena_take_array(arena, config->connections_max, sizeof *broker->unbegun);
     broker->seen = base_arena_take_array(arena, config->partitions_max, sizeof *broker->seen);
-    if (broker->seen == NULL || broker->unbegun == NULL) { return BASE_FULL; }
+    broker->offsets_moving = base_arena_take_array(arena, config->connections_max, sizeof *broker->offsets_moving);
+    if (broker->seen == NULL || broker->unbegun == NULL || broker->offsets_moving == NULL) { return BASE_FULL; }
     if (scratch == NULL || broker->logs == NULL || broker->parked == NULL) { return BASE_FULL; }
     base_arena_init(&broker->apply_scratch, scratch, scratch_bytes);
     base_list_init(&broker->issuing);
@@ -510,6 +511,8 @@ static enum base_rc create_tables(struct broker *broker, struct base_arena *aren
     base_list_init(&broker->unwatching);
     base_list_init(&broker->releasing);
     broker->parts_asked_max = parts_of_front(config, sizes);
+    broker->patient_max[GROUP_JOIN] = groups_patient_max(GROUP_JOIN, sizes->requests);
+    broker->patient_max[GROUP_SYNC] = groups_patient_max(GROUP_SYNC, sizes->requests);
     if (base_pool_create(arena, sizeof(struct request), sizes->requests, &broker->requests) != BASE_OK ||
         base_pool_create(arena, sizeof(struct back_op), 2 * sizes->back_ops + 16, &broker->back_ops) != BASE_OK ||
         base_heap_create(arena, sizes->requests, &broker->deadlines) != BASE_OK ||

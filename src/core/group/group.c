@@ -283,6 +283,12 @@ static bool is_read(enum group_kind kind)
     return kind == GROUP_FETCH || kind == GROUP_DESCRIBE || kind == GROUP_LIST;
 }
 
+/* Whether nothing that was asked of the log is still to be seen. */
+static bool is_all_seen(const struct group__log *log)
+{
+    return !log->is_outstanding && log->round.records_count == 0 && base_list_is_empty(&log->waiting);
+}
+
 enum base_rc group_submit(struct groups *groups, const struct group_request *ask)
 {
     group__wake(groups);
@@ -292,7 +298,13 @@ enum base_rc group_submit(struct groups *groups, const struct group_request *ask
     *request = (struct group__request){.ask = *ask,
                                        .log = group_log_of(ask->group_id, groups->config.logs_count),
                                        .arena_mark = base_arena_mark(ask->arena)};
-    struct base_list *list = is_read(ask->kind) ? &groups->reads : &group__log(groups, request->log)->waiting;
+    if (ask->refusal != KAFKA_ERROR_NONE) {
+        refuse_later(groups, request, ask->refusal);
+        return BASE_OK;
+    }
+    struct group__log *log = group__log(groups, request->log);
+    request->ask.is_ordered = ask->is_ordered && !is_all_seen(log);
+    struct base_list *list = is_read(ask->kind) && !request->ask.is_ordered ? &groups->reads : &log->waiting;
     base_list_push_back(ask->kind == GROUP_HEARTBEAT ? &groups->beats : list, &request->link);
     return BASE_OK;
 }
@@ -435,6 +447,11 @@ static void poll_request(struct groups *groups, uint32_t log_index, struct group
     request->block = NULL;
     base_arena_reset(request->ask.arena, request->arena_mark);
     if (answer_nothing(groups, request)) { return; }
+    if (is_read(request->ask.kind)) { /* its turn has come: what it still lacks holds nobody up */
+        request->ask.is_ordered = false;
+        base_list_push_back(&groups->reads, &request->link);
+        return;
+    }
     if (verdict == GROUP__STARVED) { log->retry_ns = soon(groups); }
     if (verdict == GROUP__FULL && !make_room(groups, log_index, item_out)) {
         refuse_too_large(groups, request);
@@ -600,7 +617,10 @@ static bool poll_late(struct groups *groups, struct group__log *log)
         return false;
     }
     base_list_remove(&log->waiting, link);
-    refuse_later(groups, request, KAFKA_ERROR_COORDINATOR_NOT_AVAILABLE);
+    /* Old clients of Java end with what else there is to say of an OffsetFetch. */
+    bool is_fetch = request->ask.kind == GROUP_FETCH;
+    refuse_later(groups, request,
+                 is_fetch ? KAFKA_ERROR_COORDINATOR_LOAD_IN_PROGRESS : KAFKA_ERROR_COORDINATOR_NOT_AVAILABLE);
     return true;
 }
 

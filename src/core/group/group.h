@@ -6,7 +6,7 @@
  * Decide  on committed state. All that waits for a log is decided together, as one proposal of records; one proposal of a log is
  *         outstanding at most, and what arrives meanwhile waits for it. A key that the proposal changes in a way that others must
  *         see first (a new generation, an assignment) is decided again only after it landed. Reads are answered from committed
- *         state at once.
+ *         state at once, but a FETCH that is_ordered: it sees whatever was asked before it.
  * Apply   group_apply is the only writer of what is replicated, in life and in recovery. Records are absolute.
  * Not     replicated: timers, requests that wait for a rebalance, member ids given out but not yet joined. A new leader gives
  *         every member one full session time-out.
@@ -113,6 +113,8 @@ struct group_request {
     const void *request;
     struct base_slice client_id;
     struct base_slice client_host;
+    int16_t refusal; /* not 0: it gets this error, and nothing is decided */
+    bool is_ordered; /* FETCH: what was asked of the group before it has landed when it is answered */
     struct base_arena
         *arena; /* at least GROUP_ANSWER_BYTES; for JOIN the client's and the instance's id besides. An answer that
                                  does not fit it gets a block */

@@ -170,6 +170,7 @@ struct group__round {
     size_t bytes_at;
     uint32_t records_count;
     uint32_t swept_count; /* of them: a sweep's, which comes before all decisions */
+    uint32_t moved_count; /* decisions in it that change offsets */
     bool is_full;         /* a record did not fit: the decision is undone */
     uint32_t groups;      /* room that its records will take */
     uint32_t members;

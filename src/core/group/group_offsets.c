@@ -216,6 +216,7 @@ enum group__verdict group__decide_commit(struct groups *groups, struct group__re
     if (records > 0) {
         /* Made for whoever got an id, it may lose them before this lands: the room for it would be another's by then. */
         if (group != NULL && !group->is_committed) { group__change(groups, group); }
+        group__log(groups, request->log)->round.moved_count += 1;
         group__answer_landed(groups, request, response);
     } else {
         group__answer(groups, request, response);
@@ -340,11 +341,14 @@ static enum group__verdict fetch_all(struct groups *groups, struct group__reques
     return GROUP__DONE;
 }
 
-/* Nothing is ever unstable while there are no transactions: require-stable asks for no more than is done. */
+/* While there are no transactions nothing is unstable but what has not landed. The round need not be asked whose offsets it moves: who is
+ * later is the first of the next one, or behind those that were before it. */
 enum group__verdict group__decide_fetch(struct groups *groups, struct group__request *request)
 {
     const struct kafka_offset_fetch_request_offset_fetch_request_group *asked = request->ask.request;
     const struct group__group *group = group__find(groups, request->ask.group_id);
+    bool is_moving = group__log(groups, request->log)->round.moved_count > 0 || (group != NULL && group->is_touched);
+    if (request->ask.is_ordered && is_moving) { return GROUP__LATER; }
     if (asked->topics_count < 0) { return fetch_all(groups, request, group, asked); }
     return fetch_named(groups, request, group, asked);
 }
@@ -413,6 +417,7 @@ enum group__verdict group__decide_offset_delete(struct groups *groups, struct gr
     }
     if (log->round.is_full) { return GROUP__FULL; }
     if (log->round.records_count > records_before) {
+        log->round.moved_count += 1;
         group__answer_landed(groups, request, response);
     } else {
         group__answer(groups, request, response);

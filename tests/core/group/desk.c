@@ -329,6 +329,7 @@ static uint32_t submit(enum group_kind kind, int16_t version, struct base_slice 
                                   .request = request,
                                   .client_id = base_slice_text(client),
                                   .client_host = base_slice_text("/10.0.0.1"),
+                                  .is_ordered = kind == GROUP_FETCH && desk.is_ordered,
                                   .arena = &tokens[token].arena};
     assert_int_equal(group_submit(desk.groups, &asked), BASE_OK);
     run_desk();
@@ -489,9 +490,7 @@ int16_t commit_error(uint32_t token)
     return ((const struct kafka_offset_commit_response *)answer_of(token))->topics[0].partitions[0].error_code;
 }
 
-const struct kafka_offset_fetch_response_offset_fetch_response_partitions *fetched_line(const char *group,
-                                                                                        const char *topic,
-                                                                                        int32_t partition)
+uint32_t fetch(const char *group, const char *topic, int32_t partition)
 {
     struct kafka_offset_fetch_request_offset_fetch_request_group *request =
         kafka_offset_fetch_request_offset_fetch_request_group_take(&texts, 1);
@@ -502,15 +501,31 @@ const struct kafka_offset_fetch_response_offset_fetch_response_partitions *fetch
     request->topics[0].partition_indexes = take(sizeof(int32_t));
     request->topics[0].partition_indexes[0] = partition;
     request->topics[0].partition_indexes_count = 1;
-    const struct kafka_offset_fetch_response_offset_fetch_response_group *answer =
-        answer_of(ask(GROUP_FETCH, 8, group, request));
+    return ask(GROUP_FETCH, 8, group, request);
+}
+
+static const struct kafka_offset_fetch_response_offset_fetch_response_partitions *line_of(uint32_t token)
+{
+    const struct kafka_offset_fetch_response_offset_fetch_response_group *answer = answer_of(token);
     assert_int_equal(answer->error_code, KAFKA_ERROR_NONE);
     assert_int_equal(answer->topics_count, 1);
-    assert_string_equal(text_of(answer->topics[0].name), topic);
     assert_int_equal(answer->topics[0].partitions_count, 1);
-    assert_int_equal(answer->topics[0].partitions[0].partition_index, partition);
     return &answer->topics[0].partitions[0];
 }
+
+const struct kafka_offset_fetch_response_offset_fetch_response_partitions *fetched_line(const char *group,
+                                                                                        const char *topic,
+                                                                                        int32_t partition)
+{
+    uint32_t token = fetch(group, topic, partition);
+    const struct kafka_offset_fetch_response_offset_fetch_response_partitions *line = line_of(token);
+    const struct kafka_offset_fetch_response_offset_fetch_response_group *answer = answer_of(token);
+    assert_string_equal(text_of(answer->topics[0].name), topic);
+    assert_int_equal(line->partition_index, partition);
+    return line;
+}
+
+int64_t fetched_by(uint32_t token) { return line_of(token)->committed_offset; }
 
 int64_t fetched(const char *group, const char *topic, int32_t partition)
 {

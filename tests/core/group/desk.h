@@ -37,6 +37,7 @@ struct desk {
     uint64_t now_ns;
     int64_t wall_ms;
     bool is_holding; /* proposals wait for land() */
+    bool is_ordered; /* OffsetFetches wait for what was asked before them */
     bool is_checked; /* recovered and compared at the end; on by default */
     uint32_t proposals;
     uint32_t records;
@@ -100,7 +101,9 @@ int16_t commit_error(uint32_t token);
 const struct kafka_offset_fetch_response_offset_fetch_response_partitions *fetched_line(const char *group,
                                                                                         const char *topic,
                                                                                         int32_t partition);
-int64_t fetched(const char *group, const char *topic, int32_t partition); /* -1: none */
+uint32_t fetch(const char *group, const char *topic, int32_t partition);
+int64_t fetched_by(uint32_t token);                                       /* -1: none */
+int64_t fetched(const char *group, const char *topic, int32_t partition); /* at once */
 const struct kafka_describe_groups_response_described_group *described(const char *group, int16_t version);
 const char *state_of(const char *group);
 int32_t members_count(const char *group);

@@ -188,6 +188,65 @@ static void nothing_is_seen_before_it_is_committed_and_it_is_answered_only_then(
     assert_int_equal(fetched("s", "t", 0), 7);
 }
 
+static void a_fetch_that_is_ordered_sees_what_was_asked_before_it(void **state)
+{
+    (void)state;
+    open_desk();
+    (void)commit(simple("s"), "t", 0, 5);
+    desk.is_ordered = true;
+    assert_int_equal(fetched("s", "t", 0), 5); /* nothing is on the way: it waits for nothing */
+    desk.is_holding = true;
+    (void)commit(simple("s"), "t", 0, 6);
+    uint32_t first = fetch("s", "t", 0);
+    assert_false(is_answered(first));
+    (void)commit(simple("s"), "t", 0, 7); /* it waits for the one before */
+    uint32_t second = fetch("s", "t", 0);
+    land();
+    assert_int_equal(fetched_by(first), 6);
+    assert_false(is_answered(second)); /* 7 is decided, but has not landed */
+    land();
+    assert_int_equal(fetched_by(second), 7);
+    assert_int_equal(held(), 0);
+}
+
+static void an_ordered_fetch_does_not_overtake_a_commit_that_waits_for_its_group(void **state)
+{
+    (void)state;
+    open_desk();
+    uint32_t joins;
+    struct who member = {.member = id_of_new((struct who){.group = "g"}, &joins), .generation = 1};
+    pass_ms(1000);
+    assert_int_equal(joined(joins)->generation_id, 1);
+    desk.is_ordered = true;
+    hold_log_of("g");
+    uint32_t synced = sync(member, NULL);
+    uint32_t committed = commit(member, "t", 0, 9); /* only who has an assignment commits */
+    uint32_t token = fetch("g", "t", 0);
+    land(); /* the other group's */
+    land(); /* the assignment */
+    assert_string_equal(assigned(synced), "");
+    assert_false(is_answered(token));
+    land();
+    assert_int_equal(commit_error(committed), KAFKA_ERROR_NONE);
+    assert_int_equal(fetched_by(token), 9);
+}
+
+static void an_ordered_fetch_of_a_log_that_takes_nothing_is_told_to_come_again(void **state)
+{
+    (void)state;
+    open_desk();
+    desk.is_ordered = true;
+    desk.is_holding = true;
+    (void)commit(simple("s"), "t", 0, 6);
+    uint32_t token = fetch("s", "t", 0);
+    pass_ms(14000);
+    assert_false(is_answered(token));
+    pass_ms(2000);
+    const struct kafka_offset_fetch_response_offset_fetch_response_group *answer = answer_of(token);
+    assert_int_equal(answer->error_code, KAFKA_ERROR_COORDINATOR_LOAD_IN_PROGRESS);
+    land();
+}
+
 static void a_thousand_commits_that_wait_are_one_proposal(void **state)
 {
     (void)state;
@@ -596,6 +655,9 @@ int main(void)
         TEST(the_leader_epoch_of_what_was_read_last_is_kept_beside_its_offset),
         TEST(what_was_never_committed_is_fetched_as_nothing),
         TEST(nothing_is_seen_before_it_is_committed_and_it_is_answered_only_then),
+        TEST(a_fetch_that_is_ordered_sees_what_was_asked_before_it),
+        TEST(an_ordered_fetch_does_not_overtake_a_commit_that_waits_for_its_group),
+        TEST(an_ordered_fetch_of_a_log_that_takes_nothing_is_told_to_come_again),
         TEST(a_thousand_commits_that_wait_are_one_proposal),
         TEST(after_a_log_has_failed_nobody_is_answered_as_if_it_had_not),
         TEST(where_there_is_no_room_for_more_what_is_there_moves_on),

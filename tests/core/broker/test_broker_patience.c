@@ -1,0 +1,195 @@
+/* test_broker_patience.c: what a front does with requests for groups before a coordinator has them.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "broker/broker__.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "shard.h"
+#include "wire/kafka/heartbeat.h"
+#include "wire/kafka/join_group.h"
+#include "wire/kafka/offset_commit.h"
+#include "wire/kafka/offset_fetch.h"
+#include "wire/kafka/sync_group.h"
+
+#define BYTES_MAX 1000
+
+/* A group whose coordinator is the other shard, which answers nothing by itself. */
+static const char *group_of_the_other(const struct shard *shard)
+{
+    static char name[] = "a";
+    for (name[0] = 'a';; name[0]++) {
+        assert_true(name[0] <= 'z');
+        uint32_t log = group_log_of(base_slice_text(name), shard->broker->config.coordinator_groups);
+        if (shard_of(shard->broker, coordinator_part(log)) != shard->number) { return name; }
+    }
+}
+
+static struct shard *given_shard(void)
+{
+    struct shard *shard = shard_make(0);
+    shard_start(shard);
+    assert_true(shard->is_ready);
+    return shard;
+}
+
+static size_t put_commit(const struct shard *shard, uint8_t *at, size_t size_bytes)
+{
+    struct kafka_offset_commit_request request;
+    kafka_offset_commit_request_init(&request);
+    request.group_id = kafka_text_words(group_of_the_other(shard));
+    request.generation_id_or_member_epoch = -1;
+    return shard_put_request(at, size_bytes, KAFKA_MESSAGE_OFFSET_COMMIT_REQUEST, 8, 1, &request);
+}
+
+static size_t put_fetch(const struct shard *shard, uint8_t *at, size_t size_bytes, bool is_stable)
+{
+    struct kafka_offset_fetch_request request;
+    kafka_offset_fetch_request_init(&request);
+    request.group_id = kafka_text_words(group_of_the_other(shard));
+    request.require_stable = is_stable;
+    return shard_put_request(at, size_bytes, KAFKA_MESSAGE_OFFSET_FETCH_REQUEST, 7, 1, &request);
+}
+
+static size_t put_join(const struct shard *shard, uint8_t *at, size_t size_bytes)
+{
+    struct kafka_join_group_request request;
+    kafka_join_group_request_init(&request);
+    request.group_id = kafka_text_words(group_of_the_other(shard));
+    return shard_put_request(at, size_bytes, KAFKA_MESSAGE_JOIN_GROUP_REQUEST, 5, 1, &request);
+}
+
+static size_t put_sync(const struct shard *shard, uint8_t *at, size_t size_bytes)
+{
+    struct kafka_sync_group_request request;
+    kafka_sync_group_request_init(&request);
+    request.group_id = kafka_text_words(group_of_the_other(shard));
+    return shard_put_request(at, size_bytes, KAFKA_MESSAGE_SYNC_GROUP_REQUEST, 4, 1, &request);
+}
+
+static size_t put_heartbeat(const struct shard *shard, uint8_t *at, size_t size_bytes)
+{
+    struct kafka_heartbeat_request request;
+    kafka_heartbeat_request_init(&request);
+    request.group_id = kafka_text_words(group_of_the_other(shard));
+    return shard_put_request(at, size_bytes, KAFKA_MESSAGE_HEARTBEAT_REQUEST, 4, 1, &request);
+}
+
+static struct group_loan *asked_last(const struct shard *shard) { return shard_told_last(shard, MSG_GROUP)->lent; }
+
+static struct group_loan *asked_first(const struct shard *shard)
+{
+    uint32_t i = 0;
+    while (shard->told[i].kind != MSG_GROUP) { i += 1; }
+    return shard->told[i].lent;
+}
+
+/* The other shard says so. */
+static void answer(struct shard *shard, struct group_loan *loan, const void *response)
+{
+    struct port_message message;
+    memset(&message, 0, sizeof message);
+    message.kind = MSG_GROUPED;
+    message.to = (uint16_t)shard->number;
+    loan->response = response;
+    put_asker(&message, 0, loan->asker);
+    shard_tell(shard, &message);
+}
+
+static void an_offset_fetch_sees_what_its_connection_has_committed_before(void **state)
+{
+    (void)state;
+    struct shard *shard = given_shard();
+    uint8_t bytes[BYTES_MAX];
+    uint32_t slot = shard_connect(shard);
+    uint32_t other = shard_connect(shard);
+    size_t used_bytes = put_commit(shard, bytes, sizeof bytes);
+    used_bytes += put_fetch(shard, bytes + used_bytes, sizeof bytes - used_bytes, false);
+    shard_receive(shard, slot, bytes, used_bytes, NULL);
+    assert_int_equal(shard_told(shard, MSG_GROUP), 2);
+    assert_true(asked_last(shard)->request.is_ordered);
+    shard_receive(shard, other, bytes, put_fetch(shard, bytes, sizeof bytes, false), NULL);
+    assert_false(asked_last(shard)->request.is_ordered); /* another connection's */
+    shard_receive(shard, other, bytes, put_fetch(shard, bytes, sizeof bytes, true), NULL);
+    assert_true(asked_last(shard)->request.is_ordered);
+    struct kafka_offset_commit_response response;
+    kafka_offset_commit_response_init(&response);
+    answer(shard, asked_first(shard), &response);
+    shard_receive(shard, slot, bytes, put_fetch(shard, bytes, sizeof bytes, false), NULL);
+    assert_false(asked_last(shard)->request.is_ordered);
+    shard_free(shard);
+}
+
+static void behind_a_join_group_nothing_of_its_connection_is_worked(void **state)
+{
+    (void)state;
+    struct shard *shard = given_shard();
+    uint8_t bytes[BYTES_MAX];
+    uint32_t slot = shard_connect(shard);
+    size_t used_bytes = put_join(shard, bytes, sizeof bytes);
+    used_bytes += put_sync(shard, bytes + used_bytes, sizeof bytes - used_bytes);
+    used_bytes += put_heartbeat(shard, bytes + used_bytes, sizeof bytes - used_bytes);
+    shard_receive(shard, slot, bytes, used_bytes, NULL);
+    assert_int_equal(shard_told(shard, MSG_GROUP), 1);
+    assert_int_equal(shard->broker->requests.taken_count, 1);
+    struct kafka_join_group_response joined;
+    kafka_join_group_response_init(&joined);
+    joined.protocol_name = kafka_text_words("");
+    answer(shard, asked_last(shard), &joined);
+    assert_int_equal(shard_told(shard, MSG_GROUP), 2);
+    assert_int_equal(asked_last(shard)->request.kind, GROUP_SYNC);
+    struct kafka_sync_group_response synced;
+    kafka_sync_group_response_init(&synced);
+    answer(shard, asked_last(shard), &synced);
+    assert_int_equal(asked_last(shard)->request.kind, GROUP_HEARTBEAT);
+    shard_free(shard);
+}
+
+static void those_that_wait_for_their_groups_leave_requests_to_others(void **state)
+{
+    (void)state;
+    struct shard *shard = given_shard();
+    uint32_t requests = shard->broker->requests.slots_max;
+    assert_int_equal(shard->broker->patient_max[GROUP_JOIN], requests / 2);
+    assert_int_equal(shard->broker->patient_max[GROUP_SYNC], requests - requests / 4);
+    shard->broker->patient_max[GROUP_JOIN] = 1;
+    shard->broker->patient_max[GROUP_SYNC] = 2;
+    uint8_t bytes[BYTES_MAX];
+    uint32_t slots[5];
+    for (uint32_t i = 0; i < 5; i++) { slots[i] = shard_connect(shard); }
+    shard_receive(shard, slots[0], bytes, put_join(shard, bytes, sizeof bytes), NULL);
+    struct group_loan *first = asked_last(shard);
+    assert_int_equal(first->request.refusal, KAFKA_ERROR_NONE);
+    shard_receive(shard, slots[1], bytes, put_sync(shard, bytes, sizeof bytes), NULL);
+    assert_int_equal(asked_last(shard)->request.refusal, KAFKA_ERROR_NONE);
+    shard_receive(shard, slots[2], bytes, put_join(shard, bytes, sizeof bytes), NULL);
+    struct group_loan *refused = asked_last(shard);
+    assert_int_equal(refused->request.refusal, KAFKA_ERROR_COORDINATOR_NOT_AVAILABLE);
+    shard_receive(shard, slots[3], bytes, put_heartbeat(shard, bytes, sizeof bytes), NULL);
+    assert_int_equal(asked_last(shard)->request.refusal, KAFKA_ERROR_NONE);
+    struct kafka_join_group_response joined;
+    kafka_join_group_response_init(&joined);
+    joined.protocol_name = kafka_text_words("");
+    answer(shard, first, &joined);
+    answer(shard, refused, &joined);
+    assert_int_equal(shard->broker->patient_count, 1);
+    shard_receive(shard, slots[4], bytes, put_sync(shard, bytes, sizeof bytes), NULL);
+    assert_int_equal(asked_last(shard)->request.refusal, KAFKA_ERROR_NONE);
+    shard_free(shard);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_offset_fetch_sees_what_its_connection_has_committed_before),
+        cmocka_unit_test(behind_a_join_group_nothing_of_its_connection_is_worked),
+        cmocka_unit_test(those_that_wait_for_their_groups_leave_requests_to_others),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
