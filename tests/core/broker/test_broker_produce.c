@@ -164,6 +164,23 @@ static void batches_that_come_together_are_answered_each_with_its_own_offset(voi
     }
 }
 
+/* Else the time index would be misled. */
+static void a_batch_whose_header_is_wrong_about_its_latest_record_is_put_right(void **state)
+{
+    (void)state;
+    static const int64_t told[] = {WALL_MS + 1000, WALL_MS - 1000, -1};
+    for (size_t i = 0; i < BASE_ARRAY_COUNT(told); i++) {
+        struct shard *shard = given_a_topic(NULL, 0);
+        uint8_t memory[BYTES_MAX];
+        struct base_slice batch = batch_of(memory, 2, 10, WALL_MS);
+        rec_stamp(memory, REC_CREATE_TIME, told[i]);
+        produce(shard, shard_connect(shard), -1, topic_name, batch);
+        expect_taken(shard, 0);
+        assert_int_equal(view_of(shard).timestamp_max, WALL_MS);
+        shard_free(shard);
+    }
+}
+
 static void a_batch_that_is_stamped_is_answered_with_its_time(void **state)
 {
     (void)state;
@@ -596,6 +613,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_batch_is_answered_with_the_offset_of_its_first_record),
         cmocka_unit_test(batches_that_come_together_are_answered_each_with_its_own_offset),
+        cmocka_unit_test(a_batch_whose_header_is_wrong_about_its_latest_record_is_put_right),
         cmocka_unit_test(a_batch_that_is_stamped_is_answered_with_its_time),
         cmocka_unit_test(who_asks_for_written_is_answered_before_it_is_synced_and_who_asks_for_all_is_not),
         cmocka_unit_test(of_a_partition_that_is_named_twice_the_last_batch_counts_and_is_answered),

@@ -339,6 +339,16 @@ static void a_batch_is_stamped_as_kafka_stamps_it(void **state)
     assert_true(rec_is_log_append_time(&batch));
     assert_int_equal(batch.base_offset, 5);
     assert_int_equal(batch.leader_epoch, 3);
+    assert_true(rec_crc_is_right(&batch));
+    for (int stamp = 0; stamp < 2; stamp++) { /* only the time changes */
+        enum rec_stamp kind = stamp == 0 ? REC_LOG_APPEND_TIME : REC_CREATE_TIME;
+        rec_stamp(room, kind, 7);
+        rec_stamp(room, kind, 9);
+        batch = view(built);
+        assert_int_equal(rec_is_log_append_time(&batch), stamp == 0);
+        assert_int_equal(batch.max_timestamp_ms, 9);
+        assert_true(rec_crc_is_right(&batch));
+    }
 }
 
 /* ---- building ---- */
