@@ -191,6 +191,25 @@ static void only_the_first_partition_with_records_may_give_more_than_its_own_lim
     shard_free(shard);
 }
 
+static void an_answer_of_several_ranges_leaves_no_memory_taken(void **state)
+{
+    (void)state;
+    struct shard *shard = given_topics(NULL);
+    uint32_t slot = shard_connect(shard);
+    for (uint32_t i = 0; i < PARTITIONS; i++) { produce_many(shard, slot, names[i], 2); }
+    size_t blocks = 0;
+    for (int i = 0; i < 20; i++) {
+        for (uint32_t count = 1; count <= PARTITIONS; count++) {
+            fetch(shard, slot, (struct ask){1, ANY, WAIT_MS, count, {ANY, ANY, ANY}, 0});
+            expect_batches(shard, count, (const uint32_t[]){2, 2, 2});
+        }
+        if (i == 2) { blocks = base_pages_block_count(shard->broker->pages); }
+    }
+    assert_int_equal(base_pages_block_count(shard->broker->pages), blocks);
+    assert_true(plog_is_quiet(shard->broker->plog)); /* nothing is lent any more */
+    shard_free(shard);
+}
+
 static void a_node_gives_no_more_than_it_was_told_to(void **state)
 {
     (void)state;
@@ -296,6 +315,7 @@ int main(void)
         cmocka_unit_test(a_partition_gives_no_more_than_its_own_limit_but_always_one_batch),
         cmocka_unit_test(partitions_share_the_limit_of_an_answer_in_their_order),
         cmocka_unit_test(only_the_first_partition_with_records_may_give_more_than_its_own_limit),
+        cmocka_unit_test(an_answer_of_several_ranges_leaves_no_memory_taken),
         cmocka_unit_test(a_node_gives_no_more_than_it_was_told_to),
         cmocka_unit_test(a_fetch_waits_for_as_many_bytes_as_it_asks_for),
         cmocka_unit_test(a_fetch_that_has_waited_long_enough_gets_what_there_is),

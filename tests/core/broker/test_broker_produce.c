@@ -18,6 +18,7 @@
 #define VERSION     8 /* the last one without compact fields */
 #define BYTES_MAX   8192
 #define VALUE_BYTES 1000
+#define MANY        100
 #define WALL_MS     INT64_C(1700000000000) /* of the shard, when it starts */
 
 static const char topic_name[] = "t";
@@ -292,6 +293,42 @@ static void who_asks_for_no_answer_and_is_refused_is_closed(void **state)
     assert_int_equal(view.connections, 0);
     assert_int_equal(shard->sent_bytes, 0);
     assert_int_equal(shard->broker->requests.taken_count, 0);
+    shard_free(shard);
+}
+
+/* What is decoded, what is asked and what is answered are pieces of memory of their own, where there are many. */
+static void a_produce_for_many_partitions_leaves_no_memory_taken(void **state)
+{
+    (void)state;
+    static struct kafka_produce_request_partition_produce_data partition;
+    static struct kafka_produce_request_topic_produce_data topics[MANY];
+    static char many[MANY][8];
+    kafka_produce_request_partition_produce_data_init(&partition);
+    for (int i = 0; i < MANY; i++) {
+        kafka_produce_request_topic_produce_data_init(&topics[i]);
+        (void)snprintf(many[i], sizeof many[i], "%d", i);
+        topics[i].name = kafka_text_words(many[i]);
+        topics[i].partition_data = &partition;
+        topics[i].partition_data_count = 1;
+    }
+    struct kafka_produce_request request;
+    kafka_produce_request_init(&request);
+    request.acks = -1;
+    request.topic_data = topics;
+    request.topic_data_count = MANY;
+    struct shard *shard = given_a_topic(NULL, 0);
+    uint32_t slot = shard_connect(shard);
+    size_t blocks = 0;
+    for (int i = 0; i < 20; i++) {
+        shard_ask(shard, slot, KAFKA_MESSAGE_PRODUCE_REQUEST, VERSION, &request);
+        struct kafka_produce_response answer;
+        assert_true(shard_answer(shard, KAFKA_MESSAGE_PRODUCE_RESPONSE, VERSION, &answer));
+        assert_int_equal(answer.responses_count, MANY);
+        assert_int_equal(answer.responses[MANY - 1].partition_responses[0].error_code,
+                         KAFKA_ERROR_UNKNOWN_TOPIC_OR_PARTITION);
+        if (i == 2) { blocks = base_pages_block_count(shard->broker->pages); }
+    }
+    assert_int_equal(base_pages_block_count(shard->broker->pages), blocks);
     shard_free(shard);
 }
 
@@ -619,6 +656,7 @@ int main(void)
         cmocka_unit_test(of_a_partition_that_is_named_twice_the_last_batch_counts_and_is_answered),
         cmocka_unit_test(who_asks_for_no_answer_gets_none_and_its_batches_are_there),
         cmocka_unit_test(who_asks_for_no_answer_and_is_refused_is_closed),
+        cmocka_unit_test(a_produce_for_many_partitions_leaves_no_memory_taken),
         cmocka_unit_test(only_three_ways_to_be_answered_are_known),
         cmocka_unit_test(each_partition_is_asked_to_append_its_own_batch_and_to_say_so_as_its_client_asks),
         cmocka_unit_test(who_asks_for_all_waits_for_the_last_partition),
