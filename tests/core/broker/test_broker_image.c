@@ -149,8 +149,8 @@ static struct base_slice put_topics(uint8_t *at, uint32_t count)
     return rec_build_end(&build);
 }
 
-/* Configs of all brokers, all of them in one change. */
-static struct base_slice put_broker_configs(uint8_t *at)
+/* Configs of all brokers, all of them in one change; NULL: they are taken away. */
+static struct base_slice put_broker_configs(uint8_t *at, const char *value)
 {
     static const char *const names[CONFIGS] = {
         "log.retention.ms",   "log.retention.bytes",         "log.segment.bytes",
@@ -164,7 +164,7 @@ static struct base_slice put_broker_configs(uint8_t *at)
         kafka_config_record_init(&config);
         config.resource_type = METADATA_RESOURCE_BROKER;
         config.name = kafka_text_words(names[i]);
-        config.value = kafka_text_words("2000000");
+        config.value = value == NULL ? kafka_text_null() : kafka_text_words(value);
         add(&build, KAFKA_MESSAGE_CONFIG_RECORD, 0, &config);
     }
     return rec_build_end(&build);
@@ -187,7 +187,7 @@ static void many_configs_of_brokers_go_through_the_topics_once(void **state)
     struct shard *shard = given_another_shard_that_serves();
     shard->broker->config.step_max = 1;                     /* so that steps are topics and records */
     (void)steps_to_take(shard, put_topics(memory, TOPICS)); /* they are there now */
-    uint64_t steps = steps_to_take(shard, put_broker_configs(memory));
+    uint64_t steps = steps_to_take(shard, put_broker_configs(memory, "2000000"));
     assert_true(steps >= CONFIGS + TOPICS);
     assert_true(steps < 2 * (CONFIGS + TOPICS));
     assert_int_equal(shard_told(shard, MSG_DELTA_TAKEN), 2);
@@ -369,6 +369,42 @@ static void a_topic_without_configs_has_kafkas_defaults(void **state)
     shard_free(shard);
 }
 
+static void expect_all_but_the_topics_own(const struct shard *shard, int64_t number)
+{
+    const struct plog_log_config *config = configured(shard);
+    assert_int_equal(config->segment_bytes, number);
+    assert_int_equal(log_here(shard)->segment_bytes, number);
+    assert_int_equal(config->segment_ms, number);
+    assert_int_equal(config->segment_jitter_ms, number);
+    assert_int_equal(config->index_interval_bytes, number);
+    assert_int_equal(config->index_bytes_max, number);
+    assert_int_equal(config->retention_bytes, number);
+    assert_int_equal(config->flush_messages, number);
+    assert_int_equal(config->flush_ms, number);
+    assert_int_equal(batch_bytes_max(shard), number);
+    assert_int_equal(config->retention_ms, 700001);
+}
+
+/* The topic has one of its own. */
+static void what_is_told_to_all_brokers_is_heeded_by_open_logs_but_where_a_topic_says_otherwise(void **state)
+{
+    (void)state;
+    static uint8_t memory[BATCH_BYTES];
+    static const struct pair own = {"retention.ms", "700001"};
+    struct shard *shard = given_another_shard_that_serves();
+    configure(shard, WHILE_IT_IS_OPEN, &own, 1);
+    (void)steps_to_take(shard, put_broker_configs(memory, "2000000"));
+    expect_all_but_the_topics_own(shard, 2000000);
+    (void)steps_to_take(shard, put_broker_configs(memory, "3000000"));
+    expect_all_but_the_topics_own(shard, 3000000);
+    (void)steps_to_take(shard, put_broker_configs(memory, NULL));
+    assert_int_equal(configured(shard)->segment_bytes, 1 << 30);
+    assert_int_equal(configured(shard)->index_interval_bytes, 4096);
+    assert_int_equal(batch_bytes_max(shard), 1048588);
+    assert_int_equal(configured(shard)->retention_ms, 700001);
+    shard_free(shard);
+}
+
 static void only_a_topic_that_deletes_is_retained_by_age_and_size_and_only_a_compacted_one_needs_keys(void **state)
 {
     (void)state;
@@ -464,6 +500,7 @@ int main(void)
         cmocka_unit_test(who_asks_while_a_change_is_applied_is_told_all_of_it_or_nothing),
         cmocka_unit_test(each_config_of_a_topic_is_heeded_by_its_logs),
         cmocka_unit_test(a_topic_without_configs_has_kafkas_defaults),
+        cmocka_unit_test(what_is_told_to_all_brokers_is_heeded_by_open_logs_but_where_a_topic_says_otherwise),
         cmocka_unit_test(only_a_topic_that_deletes_is_retained_by_age_and_size_and_only_a_compacted_one_needs_keys),
         cmocka_unit_test(compressed_batches_are_opened_where_their_records_are_judged),
         cmocka_unit_test(a_topic_has_the_codec_it_names_at_the_level_of_that_codec),

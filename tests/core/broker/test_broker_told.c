@@ -87,6 +87,44 @@ static void a_topic_comes_by_itself_where_the_node_and_the_asker_let_it(void **s
     assert_int_equal(partitions_after_asking(tell_that_none_come, METADATA_VERSION - 1, true), -1);
 }
 
+/* The node would have two replicas of each, and is alone. */
+static void why_a_topic_did_not_come_is_told_of_each(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int16_t error;
+    } expected[] = {{"a", KAFKA_ERROR_INVALID_REPLICATION_FACTOR},
+                    {"b/c", KAFKA_ERROR_INVALID_TOPIC_EXCEPTION},
+                    {topic_name, KAFKA_ERROR_NONE},
+                    {"z", KAFKA_ERROR_INVALID_REPLICATION_FACTOR}};
+    enum { COUNT = BASE_ARRAY_COUNT(expected) };
+    struct shard *shard = given_a_node(NULL);
+    (void)shard_topic(shard, topic_name, true);
+    struct kafka_metadata_request_metadata_request_topic topics[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        kafka_metadata_request_metadata_request_topic_init(&topics[i]);
+        topics[i].name = kafka_text_words(expected[COUNT - 1 - i].name);
+    }
+    struct kafka_metadata_request request;
+    kafka_metadata_request_init(&request);
+    request.topics = topics;
+    request.topics_count = COUNT;
+    request.allow_auto_topic_creation = true;
+    shard_ask(shard, shard_connect(shard), KAFKA_MESSAGE_METADATA_REQUEST, METADATA_VERSION, &request);
+    struct kafka_metadata_response answer;
+    assert_true(shard_answer(shard, KAFKA_MESSAGE_METADATA_RESPONSE, METADATA_VERSION, &answer));
+    assert_int_equal(answer.topics_count, COUNT);
+    for (int32_t i = 0; i < answer.topics_count; i++) {
+        for (size_t k = 0; k < COUNT; k++) {
+            struct base_slice name = base_slice_text(expected[k].name);
+            if (!base_slice_equal(kafka_text_slice(answer.topics[i].name), name)) { continue; }
+            assert_int_equal(answer.topics[i].error_code, expected[k].error);
+        }
+    }
+    shard_free(shard);
+}
+
 /* ---- listings ---- */
 
 static void tell_of_listings(struct broker_config *config) { config->described_partitions_max = 2; }
@@ -276,6 +314,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_topic_comes_by_itself_where_the_node_and_the_asker_let_it),
+        cmocka_unit_test(why_a_topic_did_not_come_is_told_of_each),
         cmocka_unit_test(a_listing_of_partitions_goes_on_where_it_was_full),
         cmocka_unit_test(a_producer_is_known_for_as_long_as_the_node_was_told),
         cmocka_unit_test(what_is_too_old_is_looked_for_as_often_as_the_node_was_told),
