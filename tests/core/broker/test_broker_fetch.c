@@ -258,6 +258,28 @@ static void a_fetch_that_has_waited_long_enough_gets_what_there_is(void **state)
     shard_free(shard);
 }
 
+static void tell_one_read(struct broker_config *config) { config->few.reads = 1; }
+
+/* No record wakes it for what was there and could only not be read; and what has looked at all looks no more until it is woken. */
+static void a_fetch_that_waits_looks_again_soon_where_it_could_not_read_all_and_only_there(void **state)
+{
+    (void)state;
+    for (int is_busy = 0; is_busy < 2; is_busy++) {
+        struct shard *shard = given_topics(is_busy == 1 ? tell_one_read : NULL);
+        uint32_t slot = shard_connect(shard);
+        for (uint32_t i = 0; i < 2; i++) { produce(shard, slot, names[i]); }
+        fetch(shard, slot, (struct ask){(int32_t)(2 * batch_bytes) + 1, ANY, WAIT_MS, 2, {ANY, ANY}, 0});
+        expect_waiting(shard);
+        uint64_t looks = shard->broker->fetches_evaluated;
+        uint64_t until_ns = shard->now_ns + (WAIT_MS - 1) * MS;
+        while (shard->now_ns < until_ns) { shard_wait(shard, base_min_u64(shard->now_ns + 10 * MS, until_ns)); }
+        looks = shard->broker->fetches_evaluated - looks;
+        assert_true(is_busy == 1 ? looks > 20 : looks == 0);
+        expect_waiting(shard);
+        shard_free(shard);
+    }
+}
+
 /* Else it would wait in vain, each time. */
 static void a_fetch_does_not_wait_for_more_than_it_may_get(void **state)
 {
@@ -319,6 +341,7 @@ int main(void)
         cmocka_unit_test(a_node_gives_no_more_than_it_was_told_to),
         cmocka_unit_test(a_fetch_waits_for_as_many_bytes_as_it_asks_for),
         cmocka_unit_test(a_fetch_that_has_waited_long_enough_gets_what_there_is),
+        cmocka_unit_test(a_fetch_that_waits_looks_again_soon_where_it_could_not_read_all_and_only_there),
         cmocka_unit_test(a_fetch_does_not_wait_for_more_than_it_may_get),
         cmocka_unit_test(what_is_told_of_a_partition_is_how_far_it_goes),
         cmocka_unit_test(a_fetch_beyond_the_end_is_told_so_at_once),
