@@ -67,6 +67,7 @@ static void print_failure(const struct exhaust *exhaust, struct exhaust_state st
 static void add_branches(struct exhaust *exhaust, const struct run_result *result)
 {
     for (int i = 0; i < RUN_BRANCH_COUNT; i++) { exhaust->branches[i] += result->branches[i]; }
+    for (int i = 0; i < CHECK_GROUPS_HIT_COUNT; i++) { exhaust->groups[i] += result->groups[i]; }
 }
 
 /* One child has ended: its result stands in its slot. */
@@ -157,7 +158,8 @@ static bool may_crash(void *context, uint32_t node)
         world_set_keep_at(run->world, exhaust->only.keep, exhaust->only.keep_at);
         return true;
     }
-    if (effect % exhaust->config->every != 0) { return false; }
+    uint32_t stride = exhaust__workloads[exhaust->workload].stride;
+    if (effect % ((uint64_t)exhaust->config->every * (stride == 0 ? 1 : stride)) != 0) { return false; }
     return try_each(exhaust, run, effect);
 }
 
@@ -180,8 +182,9 @@ static void walk(struct run *run)
 }
 
 /* A child's end. */
-NORETURN static void leave(const struct exhaust *exhaust, struct run_result *result, const struct run *run)
+NORETURN static void leave(const struct exhaust *exhaust, struct run_result *result, struct run *run)
 {
+    run__groups_end(run);
     result->is_ok = !run->is_failed;
     result->events = world_events(run->world);
     exhaust->slot->result = *result;
@@ -228,9 +231,17 @@ static bool print_workload(const struct exhaust *exhaust)
 {
     const struct exhaust_workload *workload = &exhaust__workloads[exhaust->workload];
     bool is_met = exhaust->branches[workload->meets] > 0;
-    printf("%-12s effects=%-6" PRIu64 " states=%-7" PRIu64 " failed=%-5" PRIu64 " %s=%" PRIu64 "%s\n", workload->name,
+    printf("%-12s effects=%-6" PRIu64 " states=%-7" PRIu64 " failed=%-5" PRIu64 " %s=%" PRIu64 "%s", workload->name,
            exhaust->effects, exhaust->states, exhaust->failed, run_branch_name(workload->meets),
            exhaust->branches[workload->meets], is_met ? "" : ": NEVER");
+    for (int i = 0; i < CHECK_GROUPS_HIT_COUNT; i++) {
+        if ((workload->meets_groups >> i & 1) == 0) { continue; }
+        bool is_hit = exhaust->groups[i] > 0;
+        printf(" %s=%" PRIu64 "%s", check_groups_hit_name((enum check_groups_hit)i), exhaust->groups[i],
+               is_hit ? "" : ": NEVER");
+        is_met = is_met && is_hit;
+    }
+    printf("\n");
     return is_met;
 }
 
@@ -289,6 +300,7 @@ int exhaust_run(const struct exhaust_config *config, const struct run_config *ru
         exhaust.workload = i;
         exhaust.effects = exhaust.states = exhaust.failed = exhaust.events = 0;
         memset(exhaust.branches, 0, sizeof exhaust.branches);
+        memset(exhaust.groups, 0, sizeof exhaust.groups);
         for (exhaust.seed = config->first; exhaust.seed <= config->last; exhaust.seed++) { run_workload(&exhaust); }
         is_cut = has_cut(&exhaust) && is_cut;
         if (!exhaust.is_only && exhaust.states > 0) { is_met = print_workload(&exhaust) && is_met; }

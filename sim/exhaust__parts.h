@@ -23,8 +23,11 @@ struct exhaust_workload {
     enum exhaust_event then; /* at at_ms; a start follows */
     enum world_keep keep;    /* of an EXHAUST_CRASH */
     uint64_t at_ms, back_ms;
+    uint64_t until_ms;     /* it goes on so long at least */
     uint64_t from_start;   /* cuts are tried from this start on */
+    uint32_t stride;       /* cuts are tried at each so many-th effect, of one that has many; 0: at each */
     enum run_branch meets; /* what it is there for */
+    uint32_t meets_groups; /* the same of groups: bits of enum check_groups_hit */
 };
 extern const struct exhaust_workload exhaust__workloads[];
 extern const uint32_t exhaust__workload_count;
@@ -55,6 +58,7 @@ struct exhaust {
     uint64_t effect; /* of this walk: effects and messages where a cut was possible, up to now */
     uint64_t effects, states, failed, events; /* of this workload */
     uint64_t branches[RUN_BRANCH_COUNT];
+    uint64_t groups[CHECK_GROUPS_HIT_COUNT];
 };
 
 void exhaust__shape(struct run *run, const struct exhaust_workload *workload, struct world_knobs *knobs);

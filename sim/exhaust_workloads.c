@@ -5,6 +5,13 @@
 #include "exhaust__parts.h"
 
 #define SMALL .region_mb = NODE_REGION_MB_MAX, .step_max = 16, .pause_max_ms = 5, .journal_bytes = 512 << 10
+/* An operator, who makes topics and deletes groups and offsets, and others, each on its own. */
+#define GROUPS                                                                                                     \
+    .region_mb = NODE_REGION_MB_MAX, .step_max = 16, .journal_bytes = 512 << 10, .shards = 2, .topics = 1,         \
+    .partitions_max = 1, .producers = 1, .admin_operations = 1, .records = 4, .value_bytes_max = 300, .groups = 1, \
+    .crowd_members = 1, .group_session_ms = 300, .group_rebalance_ms = 300, .group_sweep_ms = 200,                 \
+    .group_grown_kb = 1, .offsets_minutes = 10080
+#define HIT(x) (1u << CHECK_GROUPS_##x)
 
 const struct exhaust_workload exhaust__workloads[] = {
     {.name = "first",
@@ -74,6 +81,27 @@ const struct exhaust_workload exhaust__workloads[] = {
      .back_ms = 220,
      .from_start = 2,
      .meets = RUN_BYTES_REPLAYED},
+    {.name = "groups",
+     .shape = {GROUPS, .crowds = 3, .group_leaves = 1, .pause_max_ms = 15},
+     .until_ms = 600,
+     .meets = RUN_CRASH_IN_SERVICE,
+     .meets_groups = HIT(ROUND) | HIT(ASSIGNED) | HIT(COMMITTED) | HIT(LEFT) | HIT(EMPTIED) | HIT(CARRIED_ON)},
+    {.name = "groups-go",
+     .shape = {GROUPS, .crowds = 2, .group_simple = 1, .pause_max_ms = 4},
+     .until_ms = 500,
+     .stride = 4,
+     .meets = RUN_CRASH_IN_SERVICE,
+     .meets_groups = HIT(COMMITTED) | HIT(UNCOMMITTED) | HIT(DISBANDED)},
+    {.name = "groups-back",
+     .shape = {GROUPS, .crowds = 3, .group_leaves = 1, .pause_max_ms = 15},
+     .then = EXHAUST_CRASH,
+     .keep = WORLD_KEEP_EACH,
+     .at_ms = 600,
+     .back_ms = 620,
+     .until_ms = 700,
+     .from_start = 2,
+     .meets = RUN_GROUP_LOG_ANEW,
+     .meets_groups = HIT(CARRIED_ON)},
 };
 const uint32_t exhaust__workload_count = BASE_ARRAY_COUNT(exhaust__workloads);
 
@@ -118,8 +146,8 @@ static void come_back(void *context, struct world *world)
 
 void exhaust__schedule(struct run *run, const struct exhaust_workload *workload)
 {
+    run->crash_end_ns = base_max_u64(workload->back_ms, workload->until_ms) * WORLD_MS;
     if (workload->then == EXHAUST_NOTHING) { return; }
     world_at(run->world, workload->at_ms * WORLD_MS, go_down, run);
     world_at(run->world, workload->back_ms * WORLD_MS, come_back, run);
-    run->crash_end_ns = workload->back_ms * WORLD_MS;
 }

@@ -586,11 +586,21 @@ static void go(struct run *run)
 
 void run__finish(struct run *run)
 {
-    if (!drain(run) || !verify(run) || !close_actors(run)) { return; }
+    if (!drain(run)) { return; }
+    if (run->groups != NULL && !close_actors(run)) { return; } /* who has gone can be asked to look */
+    if (!verify(run) || !close_actors(run)) { return; }
     if (stop_broker(run)) { judge(run); }
 }
 
-bool run__is_loaded(struct run *run) { return producers_are_finished(run) && nothing_is_outstanding(run); }
+bool run__is_loaded(struct run *run)
+{
+    if (!producers_are_finished(run)) { return false; }
+    for (uint32_t i = 0; i < run->actor_count; i++) {
+        bool is_endless = run->specs[i].role == ACTOR_CROWD; /* somebody always asks for something */
+        if (!is_endless && view_actor(run, i).outstanding > 0) { return false; }
+    }
+    return true;
+}
 bool run__is_broken(struct run *run) { return is_broken(run); }
 
 void run__guarded(struct run *run, void (*body)(struct run *run))

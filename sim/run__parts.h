@@ -34,7 +34,9 @@ struct run_shape { /* drawn from the seed; each may be set */
     int64_t odds, session_slots, session_eviction_ms;
     int64_t groups; /* of consumers; 0: none */
     int64_t crowds, crowd_members;
-    int64_t group_s; /* for how long they go on at least */
+    int64_t group_s;      /* for how long they go on at least */
+    int64_t group_leaves; /* 1: members leave often, whatever their manners */
+    int64_t group_simple; /* 1: who commits is no member */
     int64_t group_session_ms, group_rebalance_ms, group_delay_ms, group_sweep_ms, group_grown_kb;
     int64_t offsets_minutes;                      /* offsets.retention.minutes */
     int64_t metadata_grown_bytes, own_segment_kb; /* of the logs of the node itself */

@@ -103,6 +103,8 @@ void run__groups_add(struct run *run, void (*add)(struct run *run, const struct 
                                   .first_group = share == (uint32_t)shape->groups ? 0 : i * share,
                                   .groups = share,
                                   .is_large = is_crowded(run),
+                                  .is_restless = shape->group_leaves != 0,
+                                  .is_simple = shape->group_simple != 0,
                                   .has_operator = i == 0,
                                   .has_rude = i == crowds - 1 && shape->crowd_members > 2};
         add(run, &spec);

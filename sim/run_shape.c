@@ -46,6 +46,8 @@ static const struct {
     {"crowds", offsetof(struct run_shape, crowds), 1, 4},
     {"crowd_members", offsetof(struct run_shape, crowd_members), 1, ACTOR_MEMBERS_MAX},
     {"group_s", offsetof(struct run_shape, group_s), 0, 3600},
+    {"group_leaves", offsetof(struct run_shape, group_leaves), 0, 1},
+    {"group_simple", offsetof(struct run_shape, group_simple), 0, 1},
     {"group_session_ms", offsetof(struct run_shape, group_session_ms), 300, 600000},
     {"group_rebalance_ms", offsetof(struct run_shape, group_rebalance_ms), 300, 600000},
     {"group_delay_ms", offsetof(struct run_shape, group_delay_ms), 0, 60000},
@@ -439,6 +441,8 @@ static void add_crowd(struct run *run, const struct actor_spec *wanted)
     spec->first_group = wanted->first_group;
     spec->groups = wanted->groups;
     spec->is_large = wanted->is_large;
+    spec->is_restless = wanted->is_restless;
+    spec->is_simple = wanted->is_simple;
     spec->has_operator = wanted->has_operator;
     spec->has_rude = wanted->has_rude;
 }

@@ -119,6 +119,8 @@ struct actor_spec {
     uint32_t first_group; /* its members go round these */
     uint32_t groups;
     bool is_large;     /* answers with a hundred members are taken */
+    bool is_restless;  /* its members leave, and come back, often */
+    bool is_simple;    /* ... commit without being members */
     bool has_operator; /* its first member makes topics, deletes groups and offsets, looks on */
     bool has_rude;     /* its last one asks for what it may not */
 };

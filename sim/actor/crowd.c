@@ -35,7 +35,7 @@ static void draw_member(struct actor *actor, struct crowd_member *member, uint32
     member->job = JOB_CONSUMER;
     if (spec->has_operator && at == 0) { member->job = JOB_OPERATOR; }
     if (spec->has_rude && at + 1 == spec->members) { member->job = JOB_RUDE; }
-    bool is_simple = member->job == JOB_CONSUMER && crowd__chance(actor, 6);
+    bool is_simple = member->job == JOB_CONSUMER && (crowd__chance(actor, 6) || spec->is_simple);
     if (is_simple) { member->job = JOB_SIMPLE; }
     uint32_t group = spec->first_group + at % spec->groups;
     (void)snprintf(member->group, sizeof member->group, "%c%u", is_simple ? 's' : 'g',

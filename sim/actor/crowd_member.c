@@ -366,7 +366,8 @@ static void synced(struct actor *actor, struct crowd_member *member, uint32_t op
     crowd__take_owned(actor, member, assignment);
     member->state = STATE_IN;
     member->heartbeat_ns = actor->now_ns;
-    member->commit_ns = actor->now_ns + base_prng_below(&actor->prng, 400 * WORLD_MS);
+    uint64_t soon_ns = (actor->spec->is_restless ? 40 : 400) * WORLD_MS;
+    member->commit_ns = actor->now_ns + base_prng_below(&actor->prng, soon_ns);
     for (uint32_t t = 0; t < ACTOR_GROUP_TOPICS_MAX && member->is_cooperative; t++) {
         if ((before[t] & ~member->owned[t]) != 0) {
             member->state = STATE_OUT;
@@ -506,7 +507,9 @@ bool crowd__is_settled(const struct actor *actor, const struct crowd_member *mem
 /* True: it does what it should not, and nothing else in this step. */
 static bool misbehave(struct actor *actor, struct crowd_member *member, struct port_out *out)
 {
-    if (!crowd__is_loading(actor) || !crowd__chance(actor, 40)) { return false; }
+    if (!crowd__is_loading(actor)) { return false; }
+    if (actor->spec->is_restless && crowd__chance(actor, 6)) { return leave(actor, member); }
+    if (!crowd__chance(actor, 40)) { return false; }
     if (has(member, MANNER_SLEEPY) && crowd__chance(actor, 3)) {
         uint64_t sleep_ns = (uint64_t)member->session_ms * WORLD_MS;
         member->back_ns = actor->now_ns + sleep_ns / 2 + base_prng_below(&actor->prng, 2 * sleep_ns);
