@@ -218,6 +218,7 @@ def test_a_journal_torn_in_its_last_group_loses_nothing_before_it():
                     check(end[0] == NONE and end[2] >= RECORDS - 1, f"torn at {place - at} of {size}: partition {partition} ends at {end}")
                     equal(read(conn, "data", partition, end[2]), NONE, f"torn at {place - at} of {size}: partition {partition}")
             broker.stop()
+        check("its last group was not whole" in broker.log(), "a group that is bad behind its header is told")
 
 
 def test_a_journal_changed_before_its_last_group_is_damage_or_does_not_matter():

@@ -82,6 +82,13 @@ void log_words(struct port_out *out, enum port_level level, const char *words, c
     port_log_end(out, level, "broker", &text);
 }
 
+void log_add_since(const struct broker *broker, struct base_text *text, uint64_t since_ns)
+{
+    base_text_add(text, " in ");
+    base_text_add_i64(text, (int64_t)((broker->now_ns - since_ns) / 1000000));
+    base_text_add(text, " ms");
+}
+
 uint32_t shard_of(const struct broker *broker, struct base_part part)
 {
     if (broker->config.shards == 1 || base_part_equal(part, metadata_part())) { return 0; }
@@ -250,9 +257,11 @@ void broker_step(struct broker *broker, const struct port_event *event, struct p
     broker->now_ns = event->now_ns;
     broker->wall_ms = event->wall_ms;
     broker->step_left = broker->config.step_max;
+    out->wants_debug = broker->wants_debug;
     flush_outbox(broker, out);
     switch (event->kind) {
     case PORT_EVENT_START:
+        broker->began_ns = event->now_ns;
         plog_start(broker->plog, event);
         /* Until the metadata are loaded: a log is open before its configs are known. */
         plog_hold_retention(broker->plog, true);
@@ -558,7 +567,7 @@ enum base_rc broker_create(struct base_region region, const struct broker_config
     if (broker == NULL) { return BASE_FULL; }
     broker->config = *config;
     CHECK(config->levels[0] >= 0);
-    memcpy(broker->levels, config->levels, sizeof broker->levels);
+    levels_begin(broker);
     base_prng_init(&broker->dice, config->seed, 1);
 
     struct base_region rest = {.at = (uint8_t *)region.at + tables_max, .size_bytes = region.size_bytes - tables_max};

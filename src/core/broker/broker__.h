@@ -346,6 +346,7 @@ struct broker {
     enum broker_state state;
     bool is_disk_failed;
     int8_t levels[BROKER_LOGGERS]; /* of log lines; -1: root's */
+    bool wants_debug;              /* so says one of them */
     uint32_t levels_due;           /* shard 0: shards that have not yet taken them */
     bool levels_are_news;          /* shard 0: they have changed since they were sent */
     bool is_serving;               /* this shard's front accepts */
@@ -452,12 +453,19 @@ struct broker {
     struct controller_out proposal;
     uint32_t proposal_tries; /* that the disk refused */
     uint64_t proposal_retry_ns;
-    uint64_t states_given;  /* at start */
-    uint64_t entries_given; /* at start */
-    enum hold hold_told;    /* shard 0: what the others were told last */
+    uint64_t began_ns;       /* the first event */
+    uint64_t moved_ns;       /* shard 0: when the node came to its state */
+    uint64_t states_given;   /* at start */
+    uint64_t entries_given;  /* at start */
+    uint64_t bytes_given;    /* with them */
+    uint64_t logs_recovered; /* on all shards */
+    enum hold hold_told;     /* shard 0: what the others were told last */
     bool is_full_told;
     bool is_checkpointing;
     bool is_last_checkpoint;
+    uint64_t checkpoint_began_ns;
+    uint64_t checkpoint_states;        /* in it so far */
+    uint64_t checkpoint_bytes;         /* of those */
     bool has_entries_since_checkpoint; /* since the last one began */
     struct delta delta;
     uint64_t raise_shards; /* a bit each: some log of theirs may lack its end */
@@ -493,6 +501,8 @@ bool may_ask(const struct broker *broker);
 uint64_t few_or(uint64_t few, uint64_t derived); /* of struct broker_few */
 void message_to_all(struct broker *broker, const struct port_message *message, struct port_out *out); /* itself too */
 void log_words(struct port_out *out, enum port_level level, const char *words, const char *detail);
+/* " in 12 ms" */
+void log_add_since(const struct broker *broker, struct base_text *text, uint64_t since_ns);
 
 /* broker__addresses.c */
 bool addresses_are_limited(const struct broker_config *config);
@@ -677,6 +687,7 @@ struct kafka_incremental_alter_configs_response;
 MUST_USE
 enum base_rc levels_describe(const struct broker *broker, struct request *request, int32_t resource_index,
                              struct kafka_describe_configs_response *answer);
+void levels_begin(struct broker *broker); /* as configured */
 void levels_alter(struct broker *broker, const struct kafka_incremental_alter_configs_request *asked,
                   struct kafka_incremental_alter_configs_response *answer, struct base_arena *arena,
                   struct port_out *out);

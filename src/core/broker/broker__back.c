@@ -491,6 +491,32 @@ void get_run(const struct port_message *message, struct plog_run *run_out)
                                  .size_bytes = message->words[8]};
 }
 
+static void tell_change(const struct broker *broker, const struct plog_run *run, struct port_out *out)
+{
+    struct plog_ref ref = plog_find(broker->plog, run->id);
+    struct plog_view view = {0};
+    struct base_text text;
+    if (ref.generation != 0) { plog_view(broker->plog, ref, &view); }
+    port_log_begin(out, &text);
+    base_text_add(&text, "topic=");
+    base_text_add_slice(&text, view.name);
+    if (ref.generation == 0) { base_text_add_uuid(&text, run->id.topic); }
+    base_text_add(&text, " partition=");
+    base_text_add_i64(&text, run->id.index);
+    switch (run->change) {
+    case PLOG_CHANGE_START: base_text_add(&text, ": starts now at offset "); break;
+    case PLOG_CHANGE_TRUNCATE: base_text_add(&text, ": ends now at offset "); break;
+    case PLOG_CHANGE_GONE: base_text_add(&text, ": deleted"); break;
+    case PLOG_CHANGE_SEGMENT: base_text_add(&text, ": a segment begins at offset "); break;
+    case PLOG_CHANGE_EPOCH: base_text_add(&text, ": a leader epoch begins at offset "); break;
+    }
+    bool is_segment = run->change == PLOG_CHANGE_SEGMENT;
+    if (run->change != PLOG_CHANGE_GONE) {
+        base_text_add_i64(&text, is_segment ? run->segment_base : run->offset_base);
+    }
+    port_log_end(out, PORT_DEBUG, "plog", &text);
+}
+
 static void send_run(struct broker *broker, const struct plog_out *item, struct port_out *out)
 {
     struct port_message message;
@@ -583,6 +609,10 @@ static void recovered(struct broker *broker, enum plog_result result, struct por
     struct port_message message;
     message_begin(&message, 0, MSG_RECOVERED)->words[0] = plog_may_lack_ends(broker->plog) ? 1 : 0;
     message.words[1] = (uint64_t)result;
+    uint32_t cursor = 0;
+    struct plog_ref ref;
+    struct base_part id;
+    while (plog_each(broker->plog, &cursor, &ref, &id)) { message.words[2] += 1; }
     message_send(broker, &message, out);
 }
 
@@ -677,8 +707,11 @@ bool back_poll(struct broker *broker, struct port_out *out)
         case PLOG_OUT_EPOCH: break; /* with one replica nobody asks */
         case PLOG_OUT_WANT_CHECKPOINT: to_first(broker, MSG_WANT_CHECKPOINT, out); break;
         case PLOG_OUT_WATERMARK: on_watermark(broker, item.ref); break;
-        case PLOG_OUT_RUN:
-        case PLOG_OUT_CHANGE: send_run(broker, &item, out); break;
+        case PLOG_OUT_RUN: send_run(broker, &item, out); break;
+        case PLOG_OUT_CHANGE:
+            if (port_wants_debug(out)) { tell_change(broker, &item.run, out); }
+            send_run(broker, &item, out);
+            break;
         case PLOG_OUT_STATE: send_state(broker, &item, out); break;
         case PLOG_OUT_STATES_END: to_first(broker, MSG_STATES_END, out); break;
         case PLOG_OUT_REPLAYED: taken(broker, item.result, out); break;

@@ -10,6 +10,8 @@
  */
 #include "broker__.h"
 
+#include "wire/kafka/join_group.h"
+
 #define AGAIN_NS              UINT64_C(500000000) /* after a write that failed */
 #define RETRY_NS              UINT64_C(10000000)
 #define TELL_NS               UINT64_C(60000000000)
@@ -376,6 +378,25 @@ static void tell_refusals(struct broker *broker, struct port_out *out)
     }
 }
 
+/* Of each generation one line: its leader is answered. */
+static void tell_join(const struct group_request *request, const struct kafka_join_group_response *joined,
+                      struct port_out *out)
+{
+    bool is_leader = joined != NULL && joined->error_code == KAFKA_ERROR_NONE &&
+                     base_slice_equal(kafka_text_slice(joined->leader), kafka_text_slice(joined->member_id));
+    if (!is_leader) { return; }
+    struct base_text text;
+    port_log_begin(out, &text);
+    base_text_add(&text, "group=");
+    base_text_add_slice(&text, request->group_id);
+    base_text_add(&text, ": generation ");
+    base_text_add_i64(&text, joined->generation_id);
+    base_text_add(&text, " with ");
+    base_text_add_i64(&text, joined->members_count);
+    base_text_add(&text, " members");
+    port_log_end(out, PORT_DEBUG, "group", &text);
+}
+
 bool coordinator_poll(struct broker *broker, struct port_out *out)
 {
     if (retry_proposals(broker, out) || load_poll(broker, out)) { return true; }
@@ -394,6 +415,9 @@ bool coordinator_poll(struct broker *broker, struct port_out *out)
         base_pool_give(&broker->group_ops, index);
         loan->response = item.response;
         loan->block = item.block;
+        if (loan->request.kind == GROUP_JOIN && port_wants_debug(out)) {
+            tell_join(&loan->request, item.response, out);
+        }
         answer(broker, loan, out);
         return true;
     }

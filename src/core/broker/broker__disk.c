@@ -110,6 +110,7 @@ static void give_entry(struct broker *broker, const struct journal_out *item, st
     bool has_bytes = entry->has_bytes && !item->is_damaged;
     message.lent = has_bytes ? unconst(item->bytes.at) : NULL;
     message.lent_bytes = has_bytes ? item->bytes.size_bytes : 0;
+    broker->bytes_given += message.lent_bytes;
     message_send(broker, &message, out);
 }
 
@@ -162,15 +163,40 @@ static void checkpoint_abandon(struct broker *broker, struct port_out *out)
     journal_checkpoint_end(broker->journal, false, out); /* the journal has failed: it keeps the one before */
 }
 
-void disk_on_failed(struct broker *broker, struct port_out *out)
+/* Which file it was, and what the system said, has the host told. */
+static void on_failed(struct broker *broker, const struct base_text *what, struct port_out *out)
 {
     if (broker->is_disk_failed) { return; }
     broker->is_disk_failed = true;
-    log_words(out, PORT_ERROR,
-              "a write or sync of the log directory failed: it is off line until a restart; reads of it fail too", "");
+    struct base_text text;
+    port_log_begin(out, &text);
+    base_text_add(&text, "the log directory is off line until a restart, for reads too: ");
+    base_text_add_slice(&text, base_text_slice(what));
+    port_log_end(out, PORT_ERROR, "broker", &text);
     journal_fail(broker->journal, PORT_IO, out);
     node_to_every_shard(broker, MSG_DISK_FAILED, out);
     checkpoint_abandon(broker, out);
+}
+
+static void on_journal_failed(struct broker *broker, enum port_rc rc, struct port_out *out)
+{
+    char words[64];
+    struct base_text what;
+    base_text_init(&what, words, sizeof words);
+    base_text_add(&what, "a write or sync of the journal failed: ");
+    base_text_add(&what, port_rc_name(rc));
+    on_failed(broker, &what, out);
+}
+
+void disk_on_back_failed(struct broker *broker, uint32_t shard, struct port_out *out)
+{
+    char words[64];
+    struct base_text what;
+    base_text_init(&what, words, sizeof words);
+    base_text_add(&what, "a sync of a log on shard ");
+    base_text_add_i64(&what, shard);
+    base_text_add(&what, " failed");
+    on_failed(broker, &what, out);
 }
 
 /* While fronts drain, too: appends that are held until the journal has room would else never be answered. */
@@ -188,6 +214,9 @@ static void checkpoint_begin(struct broker *broker, struct port_out *out)
     struct journal_view view;
     journal_view(broker->journal, &view);
     broker->is_checkpointing = true;
+    broker->checkpoint_began_ns = broker->now_ns;
+    broker->checkpoint_states = 0;
+    broker->checkpoint_bytes = 0;
     bool is_waited_for = view.in_flight > 0 || ring_count(&broker->journal_waiting) > 0;
     broker->has_entries_since_checkpoint = is_waited_for || view.is_full;
     broker->states_due = broker->config.shards;
@@ -199,9 +228,20 @@ void disk_checkpoint(struct broker *broker, struct port_out *out)
     if (may_checkpoint(broker)) { checkpoint_begin(broker, out); }
 }
 
+static void tell_drained(const struct broker *broker, struct port_out *out)
+{
+    struct base_text text;
+    port_log_begin(out, &text);
+    base_text_add(&text, "drained");
+    log_add_since(broker, &text, broker->moved_ns);
+    base_text_add(&text, broker->is_disk_failed ? ": no checkpoint, for the log directory is off line" : "");
+    port_log_end(out, PORT_INFO, "broker", &text);
+}
+
 void disk_stop(struct broker *broker, struct port_out *out)
 {
     bool is_running = broker->is_checkpointing && !broker->is_disk_failed;
+    if (!broker->is_giving_up) { tell_drained(broker, out); }
     if (!is_running && (broker->is_disk_failed || broker->is_giving_up)) {
         node_close_backs(broker, out);
         return;
@@ -214,9 +254,24 @@ void disk_stop(struct broker *broker, struct port_out *out)
     if (!broker->is_checkpointing) { node_close_backs(broker, out); }
 }
 
+static void tell_checkpoint(const struct broker *broker, struct port_out *out)
+{
+    bool is_of_stop = broker->state == BROKER_CHECKPOINTING;
+    if (!is_of_stop && !port_wants_debug(out)) { return; }
+    struct base_text text;
+    port_log_begin(out, &text);
+    base_text_add(&text, "checkpoint written: states=");
+    base_text_add_i64(&text, (int64_t)broker->checkpoint_states);
+    base_text_add(&text, " bytes=");
+    base_text_add_i64(&text, (int64_t)broker->checkpoint_bytes);
+    log_add_since(broker, &text, broker->checkpoint_began_ns);
+    port_log_end(out, is_of_stop ? PORT_INFO : PORT_DEBUG, "journal", &text);
+}
+
 static void on_checkpointed(struct broker *broker, const struct journal_out *item, struct port_out *out)
 {
     broker->is_checkpointing = false;
+    if (item->result == PORT_OK) { tell_checkpoint(broker, out); }
     if (item->result != PORT_OK) { log_words(out, PORT_ERROR, "a checkpoint failed: ", port_rc_name(item->result)); }
     if (item->result == PORT_OK && broker->state != BROKER_CHECKPOINTING) {
         node_to_every_shard(broker, MSG_CHECKPOINTED, out);
@@ -243,7 +298,10 @@ void disk_add_state(struct broker *broker, const struct port_message *message, s
     struct base_slice state = base_slice_of(message->lent, (size_t)message->lent_bytes);
     if (journal_checkpoint_add(broker->journal, state, (uint64_t)message->from + 1, out) != BASE_OK) {
         ring_push(&broker->states_waiting, message); /* one a shard at most */
+        return;
     }
+    broker->checkpoint_states += 1;
+    broker->checkpoint_bytes += state.size_bytes;
 }
 
 static void on_state_written(struct broker *broker, uint64_t token, struct port_out *out)
@@ -269,10 +327,15 @@ static void on_replayed(struct broker *broker, const struct journal_out *item, s
     base_text_add_i64(&text, (int64_t)broker->states_given);
     base_text_add(&text, " entries=");
     base_text_add_i64(&text, (int64_t)broker->entries_given);
+    base_text_add(&text, " bytes=");
+    base_text_add_i64(&text, (int64_t)broker->bytes_given);
+    log_add_since(broker, &text, broker->began_ns);
     bool is_new = broker->states_given == 0 && broker->entries_given == 0 && !item->is_clean;
     const char *how = item->is_clean ? "the last stop was clean" : "the last stop was not clean";
     base_text_add(&text, ", ");
     base_text_add(&text, is_new ? "nothing there yet" : how);
+    base_text_add(&text,
+                  item->is_torn ? "; its last group was not whole, nobody was told of it, and it is left out" : "");
     port_log_end(out, PORT_INFO, "broker", &text);
     node_move_to(broker, BROKER_RECOVERING);
     CHECK(broker->answers_due == 0);
@@ -290,7 +353,16 @@ void disk_on_recovered(struct broker *broker, const struct port_message *message
         return;
     }
     broker->raise_shards |= message->words[0] << message->from;
-    if (node_is_last_answer(broker)) { image_load(broker, out); }
+    broker->logs_recovered += message->words[2];
+    if (!node_is_last_answer(broker)) { return; }
+    struct base_text text;
+    port_log_begin(out, &text);
+    base_text_add(&text, "logs recovered: logs=");
+    base_text_add_i64(&text, (int64_t)broker->logs_recovered);
+    log_add_since(broker, &text, broker->moved_ns);
+    base_text_add(&text, broker->raise_shards != 0 ? "; page-cache logs among them may lack their end" : "");
+    port_log_end(out, PORT_INFO, "broker", &text);
+    image_load(broker, out);
 }
 
 bool disk_journal_step(struct broker *broker, struct port_out *out)
@@ -303,7 +375,7 @@ bool disk_journal_step(struct broker *broker, struct port_out *out)
     case JOURNAL_OUT_DAMAGE: on_damage(broker, &item, out); break;
     case JOURNAL_OUT_REPLAYED: on_replayed(broker, &item, out); break;
     case JOURNAL_OUT_SYNCED: on_journal_synced(broker, &item, out); break;
-    case JOURNAL_OUT_FAILED: disk_on_failed(broker, out); break;
+    case JOURNAL_OUT_FAILED: on_journal_failed(broker, item.result, out); break;
     case JOURNAL_OUT_WANT_CHECKPOINT: disk_checkpoint(broker, out); break;
     case JOURNAL_OUT_STATE_WRITTEN: on_state_written(broker, item.token, out); break;
     case JOURNAL_OUT_CHECKPOINTED: on_checkpointed(broker, &item, out); break;

@@ -143,6 +143,14 @@ void image_delta_taken(struct broker *broker, struct port_out *out)
 
 void image_loaded(struct broker *broker, struct port_out *out)
 {
+    struct base_text text;
+    port_log_begin(out, &text);
+    base_text_add(&text, "metadata read: topics=");
+    base_text_add_i64(&text, metadata_topics_count(broker->image));
+    base_text_add(&text, " partitions=");
+    base_text_add_i64(&text, metadata_partitions_count(broker->image));
+    log_add_since(broker, &text, broker->moved_ns);
+    port_log_end(out, PORT_INFO, "broker", &text);
     struct port_message message;
     message_begin(&message, 0, MSG_SERVE)->words[12] = broker->is_metadata_suspect;
     message_send(broker, &message, out);

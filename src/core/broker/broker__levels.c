@@ -1,7 +1,8 @@
 /* broker__levels.c: the levels of log lines, of each room its own: Kafka's BROKER_LOGGER (KIP-412).
  *
  * They are the node's own, and last until it stops. Shard 0 changes them, when the controller has answered for what else the request
- * holds; it tells the host, which is what leaves lines out, by a note, and the other shards, which describe them.
+ * holds; it tells the host, which is what leaves lines out, by a note, and the other shards, which describe them. A shard makes lines at
+ * PORT_DEBUG only while some room wants them.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -161,6 +162,21 @@ static void apply(int8_t levels[BROKER_LOGGERS], const changed_resource *resourc
     }
 }
 
+static void levels_changed(struct broker *broker)
+{
+    broker->wants_debug = false;
+    for (uint32_t i = 0; i < BROKER_LOGGERS; i++) {
+        bool is_own = broker->levels[i] >= 0;
+        broker->wants_debug = broker->wants_debug || (is_own && broker->levels[i] <= PORT_DEBUG);
+    }
+}
+
+void levels_begin(struct broker *broker)
+{
+    memcpy(broker->levels, broker->config.levels, sizeof broker->levels);
+    levels_changed(broker);
+}
+
 /* To all, and once more when all have answered and something has changed meanwhile. */
 static void tell_shards(struct broker *broker, struct port_out *out)
 {
@@ -189,6 +205,7 @@ void levels_message(struct broker *broker, const struct port_message *message, s
     for (uint32_t i = 0; i < BROKER_LOGGERS; i++) {
         broker->levels[i] = (int8_t)(uint8_t)(message->words[i / 8] >> i % 8 * 8);
     }
+    levels_changed(broker);
     struct port_message answer;
     message_begin(&answer, 0, MSG_LEVELS_TAKEN);
     message_send(broker, &answer, out);
@@ -206,7 +223,9 @@ static void take_levels(struct broker *broker, const int8_t levels[BROKER_LOGGER
         effect->flags = levels[i] < 0 ? PORT_LEVEL_NONE : (uint32_t)levels[i];
         effect->path_to = i == ROOT ? base_slice_of("", 0) : base_slice_text(loggers[i]);
     }
-    if (is_news) { tell_shards(broker, out); }
+    if (!is_news) { return; }
+    levels_changed(broker);
+    tell_shards(broker, out);
 }
 
 void levels_alter(struct broker *broker, const struct kafka_incremental_alter_configs_request *asked,

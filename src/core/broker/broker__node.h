@@ -43,7 +43,7 @@ void raise_decided(struct broker *broker, const struct controller_raised *answer
 void disk_on_journal(struct broker *broker, const struct port_message *message, struct port_out *out);
 void disk_on_taken(struct broker *broker, enum plog_result result, struct port_out *out);
 void disk_on_recovered(struct broker *broker, const struct port_message *message, struct port_out *out);
-void disk_on_failed(struct broker *broker, struct port_out *out);
+void disk_on_back_failed(struct broker *broker, uint32_t shard, struct port_out *out); /* a sync of a log there */
 void disk_add_state(struct broker *broker, const struct port_message *message, struct port_out *out);
 void disk_checkpoint(struct broker *broker, struct port_out *out); /* begins one, if the node is in a state for it */
 void disk_stop(struct broker *broker, struct port_out *out);       /* the last checkpoint, then the backs */

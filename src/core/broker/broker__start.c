@@ -56,6 +56,7 @@ void node_move_to(struct broker *broker, enum broker_state to)
 {
     CHECK(may_move(broker->state, to));
     broker->state = to; /* of the node, on shard 0; the others have their own share of it */
+    broker->moved_ns = broker->now_ns;
 }
 
 void node_close_backs(struct broker *broker, struct port_out *out)
@@ -64,9 +65,20 @@ void node_close_backs(struct broker *broker, struct port_out *out)
     node_ask_every_shard(broker, MSG_CLOSE, out);
 }
 
+static void tell_drain(const struct broker *broker, struct port_out *out)
+{
+    struct base_text text;
+    port_log_begin(out, &text);
+    base_text_add(&text, "draining: nothing more is taken, and what is in flight has ");
+    base_text_add_i64(&text, (int64_t)broker->config.shutdown_ms);
+    base_text_add(&text, " ms");
+    port_log_end(out, PORT_INFO, "broker", &text);
+}
+
 void node_begin_drain(struct broker *broker, struct port_out *out)
 {
     node_move_to(broker, BROKER_DRAINING);
+    if (!broker->is_giving_up) { tell_drain(broker, out); }
     node_ask_every_shard(broker, MSG_DRAIN, out);
 }
 
@@ -308,7 +320,7 @@ void start_message(struct broker *broker, const struct port_message *message, st
         return;
     case MSG_DELTA_TAKEN: image_delta_taken(broker, out); return;
     case MSG_JOURNAL: disk_on_journal(broker, message, out); return;
-    case MSG_BACK_FAILED: disk_on_failed(broker, out); return;
+    case MSG_BACK_FAILED: disk_on_back_failed(broker, message->from, out); return;
     case MSG_BACK_FULL: journal_release_room(broker->journal, out); return;
     case MSG_TAKEN: disk_on_taken(broker, (enum plog_result)message->words[0], out); return;
     case MSG_RECOVERED:

@@ -205,7 +205,7 @@ static void on_accept(struct conns *conns, uint32_t index, const struct port_eve
     if (conns->config.tells_opened) { base_list_push_back(&conns->fresh, &conn->fresh); }
     if (conns->is_stopping) {
         conn->side = CONN__SIDE_DONE;
-        conn__end(conns, conn, NULL, out);
+        conn__end_as_usual(conns, conn, "the node stops", out);
         return;
     }
     conn__watch(conns, conn, out);
@@ -214,9 +214,8 @@ static void on_accept(struct conns *conns, uint32_t index, const struct port_eve
 
 /* ---- closing ------------------------------------------------------------------------------------------------------ */
 
-static void log_end(const struct conns *conns, const struct conn__conn *conn, const char *why, struct port_out *out)
+static void log_end(const struct conn__conn *conn, const char *why, enum port_level level, struct port_out *out)
 {
-    (void)conns;
     struct base_text text;
     char address[47];
     port_log_begin(out, &text);
@@ -227,7 +226,7 @@ static void log_end(const struct conns *conns, const struct conn__conn *conn, co
     base_text_add_i64(&text, conn->peer.port);
     base_text_add(&text, " closed: ");
     base_text_add(&text, why);
-    port_log_end(out, PORT_WARN, "conn", &text);
+    port_log_end(out, level, "conn", &text);
 }
 
 void conn__unqueue(struct conns *conns, uint32_t *bytes)
@@ -237,12 +236,11 @@ void conn__unqueue(struct conns *conns, uint32_t *bytes)
     *bytes = 0;
 }
 
-void conn__end(struct conns *conns, struct conn__conn *conn, const char *why, struct port_out *out)
+static void end(struct conns *conns, struct conn__conn *conn, struct port_out *out)
 {
     CHECK(conn->state == CONN__OPEN);
     CHECK(!conn->is_closed);
     conn__unqueue(conns, &conn->admitted_bytes);
-    if (why != NULL) { log_end(conns, conn, why, out); }
     bool is_filling = conn->side == CONN__SIDE_FILL; /* the host still has the block */
     if (is_filling) { base_list_remove(&conns->halves, &conn->half); }
     conn__leave_line(conns, conn);
@@ -257,9 +255,23 @@ void conn__end(struct conns *conns, struct conn__conn *conn, const char *why, st
     effect->conn = conn__id(conns, conn);
 }
 
+void conn__end(struct conns *conns, struct conn__conn *conn, const char *why, struct port_out *out)
+{
+    log_end(conn, why, PORT_WARN, out);
+    end(conns, conn, out);
+}
+
+void conn__end_as_usual(struct conns *conns, struct conn__conn *conn, const char *why, struct port_out *out)
+{
+    if (port_wants_debug(out)) { log_end(conn, why, PORT_DEBUG, out); }
+    end(conns, conn, out);
+}
+
 void conn__end_if_drained(struct conns *conns, struct conn__conn *conn, struct port_out *out)
 {
-    if (conn->state == CONN__OPEN && conn->is_ending && conn->in_flight == 0) { conn__end(conns, conn, NULL, out); }
+    if (conn->state == CONN__OPEN && conn->is_ending && conn->in_flight == 0) {
+        conn__end_as_usual(conns, conn, "nothing is owed to it any more", out);
+    }
 }
 
 void conn__drain(struct conns *conns, struct conn__conn *conn, struct port_out *out)
@@ -286,7 +298,7 @@ bool conn_has_ended(const struct conns *conns, struct port_conn id)
 void conn_close(struct conns *conns, struct port_conn id, struct port_out *out)
 {
     struct conn__conn *conn = find(conns, id);
-    if (conn != NULL) { conn__end(conns, conn, NULL, out); }
+    if (conn != NULL) { conn__end_as_usual(conns, conn, "it was turned away", out); }
 }
 
 static void free_if_over(struct conns *conns, struct conn__conn *conn, struct port_out *out)
@@ -378,7 +390,7 @@ void conn_alarm(struct conns *conns, const struct port_event *event, struct port
         if (owes_an_answer(conns, oldest)) {
             conn__touch(conns, oldest, event->now_ns);
         } else {
-            conn__end(conns, oldest, NULL, out);
+            conn__end_as_usual(conns, oldest, "idle for longer than connections.max.idle.ms", out);
         }
     }
     if (!base_list_is_empty(&conns->for_pages)) {
@@ -428,7 +440,7 @@ static void stop_some(struct conns *conns, struct port_out *out)
         if (conn->state != CONN__OPEN) { continue; }
         closes += 1;
         if (conns->is_stopping_now) {
-            conn__end(conns, conn, NULL, out);
+            conn__end_as_usual(conns, conn, "the node stops, and waits no longer", out);
         } else {
             conn__drain(conns, conn, out);
         }

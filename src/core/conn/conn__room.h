@@ -152,8 +152,9 @@ uint32_t conn__index(const struct conns *conns, const struct conn__conn *conn);
 void conn__touch(struct conns *conns, struct conn__conn *conn, uint64_t now_ns);
 /* What is counted in `bytes` is not queued any longer. */
 void conn__unqueue(struct conns *conns, uint32_t *bytes);
-/* OPEN -> CLOSING: one PORT_CLOSE. `why`: for the log line; NULL: none. */
+/* OPEN -> CLOSING: one PORT_CLOSE. `why`: for the log line; one that ends as connections do is told at PORT_DEBUG. */
 void conn__end(struct conns *conns, struct conn__conn *conn, const char *why, struct port_out *out);
+void conn__end_as_usual(struct conns *conns, struct conn__conn *conn, const char *why, struct port_out *out);
 /* No more receiving; closes now if nothing is in flight. */
 void conn__drain(struct conns *conns, struct conn__conn *conn, struct port_out *out);
 void conn__end_if_drained(struct conns *conns, struct conn__conn *conn, struct port_out *out);

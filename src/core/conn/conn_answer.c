@@ -100,7 +100,7 @@ static void settle(struct conns *conns, struct conn__conn *conn, struct port_out
     CHECK(conn->state == CONN__OPEN);
     while (is_first_ready(conns, conn) && conn__request_at(conns, conn->first - 1)->is_none) {
         if (conn__request_at(conns, conn->first - 1)->is_end) {
-            if (conn->sending == 0) { conn__end(conns, conn, NULL, out); }
+            if (conn->sending == 0) { conn__end_as_usual(conns, conn, "a request of it ended it", out); }
             break;
         }
         finish(conns, pop_first(conns, conn));
@@ -314,7 +314,7 @@ void conn__sent(struct conns *conns, uint32_t first_request, const struct port_e
     }
     if (conn->state != CONN__OPEN) { return; }
     if (event->done.rc != PORT_OK) {
-        conn__end(conns, conn, NULL, out);
+        conn__end_as_usual(conns, conn, "an answer could not be sent", out);
         return;
     }
     conn__touch(conns, conn, event->now_ns);

@@ -120,7 +120,7 @@ static bool goes_on(struct conns *conns, struct conn__conn *conn, const struct p
     if (event->done.rc != PORT_OK) {
         conn->side = CONN__SIDE_DONE;
         if (event->done.rc != PORT_EOF || conn->in_flight == 0) {
-            conn__end(conns, conn, NULL, out);
+            conn__end_as_usual(conns, conn, event->done.rc == PORT_EOF ? "by the client" : "it broke", out);
             return false;
         }
         conn->has_ended = true; /* as in Kafka, who sends no more may still be waiting for answers */

@@ -109,9 +109,9 @@ enum journal_out_kind {
     JOURNAL_OUT_REPLAY,    /* entry, bytes (empty unless has_bytes; if they do not match crc: is_damaged) */
     JOURNAL_OUT_DAMAGE, /* position_bytes: any log may have lost entries there. (What a known log lost comes as a REPLAY,
                               is_damaged: has_id and entry say which.) */
-    JOURNAL_OUT_REPLAYED, /* is_clean: the last stop was clean; result PORT_OK or why the journal can't be used */
-    JOURNAL_OUT_SYNCED,   /* token, result: durable (PORT_OK), or failed and unknown. In the order of journal_append */
-    JOURNAL_OUT_FAILED,   /* once: a write or sync failed: the disk is off line for this life */
+    JOURNAL_OUT_REPLAYED, /* is_clean: the last stop was clean; is_torn; result PORT_OK or why the journal can't be used */
+    JOURNAL_OUT_SYNCED, /* token, result: durable (PORT_OK), or failed and unknown. In the order of journal_append */
+    JOURNAL_OUT_FAILED, /* once: a write or sync failed: the disk is off line for this life */
     JOURNAL_OUT_WANT_CHECKPOINT, /* half full */
     JOURNAL_OUT_STATE_WRITTEN,   /* token */
     JOURNAL_OUT_CHECKPOINTED,    /* result */
@@ -127,6 +127,7 @@ struct journal_out {
     bool is_damaged;
     bool has_id;
     bool is_clean;
+    bool is_torn; /* REPLAYED: the last group was not whole */
 };
 bool journal_poll(struct journal *journal, struct journal_out *journal_out);
 

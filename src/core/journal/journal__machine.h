@@ -255,6 +255,7 @@ struct journal__load {
     bool is_surveyed;
     bool is_begun;     /* something was written after the checkpoint */
     bool is_lost_tail; /* the chain ends below the line */
+    bool is_torn;      /* it ends above it, at a group that is bad in part */
     uint64_t line;
     uint64_t checkpoint_seen; /* synced, as groups say */
     uint64_t checkpoint_max;  /* of the headers */

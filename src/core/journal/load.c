@@ -28,8 +28,10 @@ void journal__load_end(struct journal *journal, enum port_rc rc)
     bool is_clean = load->end.is_clean && !load->has_damage && !load->is_begun;
     load->is_waiting = false;
     load->is_finding = false;
-    journal->out =
-        (struct journal_out){.kind = JOURNAL_OUT_REPLAYED, .result = rc, .is_clean = rc == PORT_OK && is_clean};
+    journal->out = (struct journal_out){.kind = JOURNAL_OUT_REPLAYED,
+                                        .result = rc,
+                                        .is_clean = rc == PORT_OK && is_clean,
+                                        .is_torn = load->is_torn};
     journal->has_out = true;
     journal->state = rc == PORT_OK ? JOURNAL__REPLAYED : JOURNAL__FAILED;
     if (rc == PORT_OK) { journal__limits(journal); }

@@ -486,7 +486,8 @@ bool journal__replay(struct journal *journal, struct port_out *out)
         if (journal->state != JOURNAL__LOADING) { return false; }
         /* The header here is good: the chain would lead through it again once a later line says that this place is synced. So
          * where the journal goes on elsewhere, a mark of this life takes its place first. */
-        load->is_cut = walk->is_bad && load->is_fresh && !load->is_lost_tail;
+        load->is_torn = walk->is_bad && !load->is_lost_tail;
+        load->is_cut = load->is_torn && load->is_fresh;
     }
     if (looked == LOOKED_GAP || is_lost || is_missing) { journal__load_damage(journal, position); }
     return true;

@@ -239,6 +239,7 @@ struct port_out {
     uint32_t message_count;
     uint32_t text_bytes;
     uint32_t text_used;
+    bool wants_debug;    /* somebody wants lines at PORT_DEBUG: see port_wants_debug */
     uint64_t alarm_ns;   /* the earliest deadline of the machine; UINT64_MAX: none */
     bool wants_turn;     /* the host keeps it until the event has come */
     bool wants_continue; /* the same */
@@ -259,6 +260,14 @@ struct port_message *port_send_message(struct port_out *out, uint32_t to_shard, 
 /* A log line: begin gives a text to fill (in out's scratch), end emits it. Dropped, never overrun, when there is no room. */
 void port_log_begin(struct port_out *out, struct base_text *text);
 void port_log_end(struct port_out *out, enum port_level level, const char *room, const struct base_text *text);
+
+/* Whether a line at PORT_DEBUG is to be made: to be asked before it costs anything. It is left out where it might take an effect's place
+ * (no call emits more than PORT_DEBUG_ROOM), or the text of one that matters more. */
+#define PORT_DEBUG_ROOM 256
+static inline bool port_wants_debug(const struct port_out *out)
+{
+    return out->wants_debug && port_out_room(out) > PORT_DEBUG_ROOM && out->text_used < out->text_bytes / 2;
+}
 
 static inline void port_alarm(struct port_out *out, uint64_t deadline_ns)
 {

@@ -157,6 +157,7 @@ static void drain(struct host *host)
             host->is_replayed = true;
             host->replay_rc = given.result;
             host->is_clean = given.is_clean;
+            host->is_torn = given.is_torn;
             assert_int_equal(base_pages_block_count(host->pages), 0);
             break;
         case JOURNAL_OUT_SYNCED: on_synced(host, &given); break;

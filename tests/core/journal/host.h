@@ -33,7 +33,7 @@ struct host {
     uint32_t
         fails_disk_at; /* so many entries replayed: the disk fails elsewhere while the last of them is taken; 0: never */
     uint32_t damage_count;
-    bool is_replayed, is_clean, is_stopped, is_disk_failed;
+    bool is_replayed, is_clean, is_torn, is_stopped, is_disk_failed;
     uint32_t disk_failed_count;
     enum port_rc replay_rc;
     bool wants_checkpoint;

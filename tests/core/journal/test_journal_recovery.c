@@ -107,6 +107,8 @@ static void a_journal_torn_at_any_byte_of_its_last_group_gives_the_acknowledged_
         assert_int_equal(again->replay_rc, PORT_OK);
         assert_int_equal(again->damage_count + again->replayed_bad_count, 0);
         assert_true(again->replayed_count == 5 || again->replayed_count == 10); /* all of a group or nothing */
+        assert_int_equal(again->is_torn,
+                         bytes >= 128 && again->replayed_count == 5); /* its header says that there was one */
         whole += again->replayed_count == 10 ? 1 : 0;
         host_end(again);
     }
@@ -425,6 +427,7 @@ static void a_page_that_went_back_to_what_an_older_life_wrote_is_damage_and_hide
     memcpy(old, file->cache + PAGE, PAGE);
     struct host *host = host_recovered(disk, &config);
     assert_int_equal(host->replayed_count, 0);
+    assert_true(host->is_torn);
     for (int i = 0; i < 3; i++) { /* where the torn group was: its header's page has a first group of this life */
         assert_true(host_append(host, 100));
         host_run(host);

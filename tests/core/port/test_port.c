@@ -89,6 +89,27 @@ static void log_lines_share_the_scratch_and_are_cut_never_overrun(void **state)
     assert_memory_equal(second.at, "second line that is too long", second.size_bytes);
 }
 
+static void a_line_at_debug_is_made_where_it_is_wanted_and_takes_no_effects_place(void **state)
+{
+    (void)state;
+    static struct port_effect effects[PORT_EFFECTS_MAX];
+    static char text[64];
+    struct port_out out = {.effects = effects,
+                           .effects_max = PORT_EFFECTS_MAX,
+                           .text = text,
+                           .text_bytes = sizeof text};
+    port_out_begin(&out);
+    assert_false(port_wants_debug(&out));
+    out.wants_debug = true;
+    assert_true(port_wants_debug(&out));
+    while (port_out_room(&out) > PORT_DEBUG_ROOM) { (void)port_emit(&out, PORT_SYNC, 1); }
+    assert_false(port_wants_debug(&out));
+    port_out_begin(&out);
+    assert_true(port_wants_debug(&out)); /* of the machine, not of a step */
+    add_line(&out, "one that leaves less than half of the text");
+    assert_false(port_wants_debug(&out));
+}
+
 static void a_log_line_without_room_for_an_effect_is_dropped(void **state)
 {
     (void)state;
@@ -329,6 +350,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_emitted_effect_is_cleared),
         cmocka_unit_test(log_lines_share_the_scratch_and_are_cut_never_overrun),
+        cmocka_unit_test(a_line_at_debug_is_made_where_it_is_wanted_and_takes_no_effects_place),
         cmocka_unit_test(a_log_line_without_room_for_an_effect_is_dropped),
         cmocka_unit_test(every_word_has_a_name_of_its_own),
         cmocka_unit_test(addresses_are_written_as_rfc_5952_says),
