@@ -360,9 +360,9 @@ void plog__start_trim(struct plog *plog, struct plog__log *log)
         struct plog__segment *next = plog__segment_next(log, segment);
         bool is_kept =
             segment->end > log->offset_start || (segment->size_bytes == 0 && segment->base >= log->offset_start);
-        /* That retention sealed the last one first is nowhere written; that its files are gone shows it when all was replayed. */
-        bool has_gone = plog->is_recovery_ending && plog__segment_is_damaged(segment);
-        bool is_active = next == NULL && !segment->is_sealed && !has_gone;
+        /* That retention sealed the last one first, and took its files, is nowhere written: when all was replayed it goes, whoever moved
+         * the start. */
+        bool is_active = next == NULL && !segment->is_sealed && !plog->is_recovery_ending;
         if (is_kept || is_active) { break; }
         plog__segment_doom(plog, log, segment, log->config.delete_delay_ms);
         segment = next;

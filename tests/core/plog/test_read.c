@@ -656,6 +656,32 @@ static void a_last_segment_that_retention_took_is_no_damage_after_a_restart(void
     }
 }
 
+/* A checkpoint named it: nothing of it is replayed, so nobody has looked for its files. */
+static void the_greatest_time_of_a_last_segment_that_retention_took_is_none_after_a_restart(void **state)
+{
+    (void)state;
+    for (int crash = CRASH_PROCESS; crash <= CRASH_TORN; crash++) {
+        struct world *world = given_world();
+        world->log_config.retention_ms = 1000;
+        struct plog_ref ref = world_log(world, 0, "topic", 0);
+        (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100, .timestamp = world->wall_ms});
+        world_run(world);
+        world_checkpoint(world);
+        world_alarm(world, 300001);
+        world_alarm(world, 300001);
+        assert_int_equal(world_view(world, ref).offset_start, 1);
+        assert_int_equal(world_node(world, "topic-0/00000000000000000000.log"), -1);
+        world_restart(world, (enum crash)crash);
+        ref = plog_find(world->plog, world_part(0));
+        expect_greatest(world, ref, -1, -1, -1);
+        assert_false(world_view(world, ref).is_damaged);
+        uint64_t token = world_append(world, ref, (struct batch_ask){.value_bytes = 100});
+        world_run(world);
+        assert_int_equal(world_answer(world, token)->base_offset, 1);
+        world_free(world);
+    }
+}
+
 /* A log that keeps what is younger than that, and a record of now. */
 static struct world *given_fresh_record(int64_t retention_ms, struct plog_ref *ref_out)
 {
@@ -953,6 +979,7 @@ int main(void)
         cmocka_unit_test(bytes_that_a_crash_may_take_keep_nothing_else_from_being_retained),
         cmocka_unit_test(an_index_write_of_a_segment_that_retention_takes_ends_well),
         cmocka_unit_test(a_last_segment_that_retention_took_is_no_damage_after_a_restart),
+        cmocka_unit_test(the_greatest_time_of_a_last_segment_that_retention_took_is_none_after_a_restart),
         cmocka_unit_test(a_segment_that_went_does_not_come_back_with_a_power_cut),
         cmocka_unit_test(a_segment_that_no_entry_names_goes_with_those_about_it),
         cmocka_unit_test(a_read_that_the_disk_refuses_once_says_so_and_damages_nothing),
