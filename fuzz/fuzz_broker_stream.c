@@ -636,6 +636,15 @@ static bool is_quiet(void)
     return true;
 }
 
+static bool has_given_back(void)
+{
+    for (uint32_t shard = 0; shard < stream.config.shards; shard++) {
+        const struct broker *broker = world_machine_at(stream.world, stream.broker, shard);
+        if (broker == NULL || !broker_is_quiet(broker) || broker_lost_blocks(broker) != 0) { return false; }
+    }
+    return true;
+}
+
 static bool has_acked(const struct acked *acked)
 {
     for (uint32_t shard = 0; shard < stream.config.shards; shard++) {
@@ -685,6 +694,8 @@ static void finish(void)
      * then may be long polls again. */
     for (uint32_t i = 0; i < POLLS_MAX && !is_quiet(); i++) { run_for(LONGEST_POLL_NS); }
     must(is_quiet(), "something is still held though every connection is closed");
+    for (uint32_t i = 0; i < 100 && !has_given_back(); i++) { run_for(100 * WORLD_MS); }
+    must(has_given_back(), "memory is still held though every connection is closed");
     start_again(2); /* a clean stop: the world looks at ids and effects */
     if (stream.known.has_groups) { judge_offsets(); }
     if (stream.may_lose) { return; }

@@ -262,6 +262,16 @@ static bool broker_is_still(struct run *run)
     return true;
 }
 
+/* Whoever took memory has given it back, but for what it goes on with. */
+static bool blocks_are_back(struct run *run)
+{
+    for (uint32_t i = 0; i < (uint32_t)run->shape.shards; i++) {
+        const void *machine = world_machine_at(run->world, run->cast.broker, i);
+        if (machine == NULL || !broker_is_quiet(machine) || broker_lost_blocks(machine) != 0) { return false; }
+    }
+    return true;
+}
+
 static bool verifier_is_finished(struct run *run) { return view_actor(run, run->verifier).is_finished; }
 
 /* A disk that failed is off line until a restart, and memory that is going to run out is seen to: the operator's part. */
@@ -412,6 +422,15 @@ static bool close_actors(struct run *run)
                       "shard %" PRIu32 " does not come to rest: %" PRIu32 " connections, %" PRIu32 " requests, %" PRIu32
                       " parked",
                       i, view.connections, view.requests, view.parked);
+        }
+        return false;
+    }
+    if (!run_until(run, blocks_are_back, QUIET_MAX_NS)) {
+        for (uint32_t i = 0; i < (uint32_t)run->shape.shards; i++) {
+            const void *machine = world_machine_at(run->world, run->cast.broker, i);
+            int64_t lost = machine == NULL ? 0 : broker_lost_blocks(machine);
+            if (lost == 0) { continue; }
+            run__fail(run, "I25", "%" PRId64 " blocks of memory of shard %" PRIu32 " were not given back", lost, i);
         }
         return false;
     }

@@ -706,3 +706,11 @@ bool broker_is_quiet(const struct broker *broker)
     if (!group_is_quiet(broker->groups) || !fetchsession_is_quiet(broker->sessions)) { return false; }
     return !is_first(broker) || (journal_is_quiet(broker->journal) && controller_is_quiet(broker->controller));
 }
+
+int64_t broker_lost_blocks(const struct broker *broker)
+{
+    int64_t held = broker->kept.count;
+    held += plog_blocks(broker->plog);
+    held += fetchsession_blocks(broker->sessions);
+    return (int64_t)base_pages_block_count(broker->pages) - held;
+}

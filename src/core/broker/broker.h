@@ -244,5 +244,7 @@ const struct groups *broker_groups(const struct broker *broker);
 
 /* Nothing in flight: every buffer, lease, slot and watch is back (I25). */
 bool broker_is_quiet(const struct broker *broker);
+/* Blocks of memory that nobody holds once it is quiet, and that were not given back: 0. Below: some were given back twice. */
+int64_t broker_lost_blocks(const struct broker *broker);
 
 #endif

@@ -452,6 +452,16 @@ bool fetchsession_is_quiet(const struct fetchsessions *sessions)
     return sessions->lists == 0 && sessions->waiting == 0;
 }
 
+uint32_t fetchsession_blocks(const struct fetchsessions *sessions)
+{
+    uint32_t count = 0;
+    for (struct base_link *link = base_list_first(&sessions->used); link != NULL;
+         link = base_list_next(&sessions->used, link)) {
+        count += BASE_ITEM(link, struct session, used)->table.block != NULL ? 1 : 0;
+    }
+    return count;
+}
+
 bool fetchsession_is_sound(const struct fetchsessions *sessions)
 {
     uint32_t count = 0, partitions = 0;

@@ -152,6 +152,7 @@ struct fetchsession_view {
 void fetchsession_view(const struct fetchsessions *sessions, struct fetchsession_view *view_out);
 /* Every list is back, and no ask waits. */
 bool fetchsession_is_quiet(const struct fetchsessions *sessions);
+uint32_t fetchsession_blocks(const struct fetchsessions *sessions); /* what it then holds of the pages */
 /* For tests and CHECK_SLOW: counts, order and tables agree. */
 bool fetchsession_is_sound(const struct fetchsessions *sessions);
 

@@ -381,5 +381,7 @@ void plog_stop(struct plog *plog, struct port_out *out);
 
 bool plog_is_sound(const struct plog *plog); /* every invariant of the room that can be seen from memory (CHECK_SLOW) */
 bool plog_is_quiet(const struct plog *plog); /* nothing in flight, no lease out (I25) */
+/* What it then holds of the pages: for epochs of its logs, and for a list of files that go. */
+uint32_t plog_blocks(const struct plog *plog);
 
 #endif

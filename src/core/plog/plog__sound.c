@@ -119,3 +119,12 @@ bool plog_is_quiet(const struct plog *plog)
            base_list_is_empty(&plog->slot_waiters) && base_list_is_empty(&plog->lease_waiters) &&
            plog->capture.state == PLOG__CAPTURE_IDLE && plog->cutting_count == 0;
 }
+
+uint32_t plog_blocks(const struct plog *plog)
+{
+    uint32_t count = plog->reaper.block != NULL ? 1 : 0;
+    for (uint32_t i = 0; i < plog->logs.fresh; i++) {
+        if (base_pool_is_taken(&plog->logs, i)) { count += plog__log_at(plog, i)->epochs_block != NULL ? 1 : 0; }
+    }
+    return count;
+}

@@ -690,6 +690,8 @@ static void drop_machine(struct world *world)
 
 void world_free(struct world *world)
 {
+    bool is_at_rest = world->pages != NULL && plog_is_quiet(world->plog) && !world->is_capturing;
+    if (is_at_rest) { assert_int_equal(base_pages_block_count(world->pages), plog_blocks(world->plog)); }
     drop_machine(world);
     for (int i = 0; i < world->node_count; i++) {
         free(world->nodes[i].bytes);
