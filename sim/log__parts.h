@@ -75,7 +75,7 @@ struct log_sequence { /* of a producer, as the records say */
 struct log_sequence log_model_producer(const struct log_model *model, const struct log_pair *pair, int64_t id);
 /* The first record below `limit` with that timestamp or a later one; -1: none. */
 int64_t log_model_time(const struct log_model *model, const struct log_pair *pair, int64_t timestamp_ms, int64_t limit,
-                       int64_t *timestamp_out);
+                       int64_t *timestamp_out, int32_t *epoch_out);
 
 /* ---- the driver ---- */
 

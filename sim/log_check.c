@@ -400,10 +400,16 @@ void log_take_time(struct log_pair *pair, struct log_op *op, const struct plog_o
     struct log_replica *at = &pair->replicas[op->replica];
     if (item->result == PLOG_OK && op->version == at->version) {
         int64_t timestamp = -1;
-        int64_t wanted = log_model_time(&at->model, pair, op->offset, at->watermark, &timestamp);
+        int32_t epoch = -1;
+        int64_t wanted = log_model_time(&at->model, pair, op->offset, at->watermark, &timestamp, &epoch);
         if (item->offset != wanted || (wanted >= 0 && item->timestamp_ms != timestamp)) {
             log_fail(pair->run, "I15", "the time %" PRId64 " is looked up as offset %" PRId64 ", a scan finds %" PRId64,
                      op->offset, item->offset, wanted);
+        } else if (wanted >= 0 && item->leader_epoch != epoch) {
+            log_fail(pair->run, "I15",
+                     "the time %" PRId64 " is looked up as offset %" PRId64 " of epoch %" PRId32
+                     ", whose epoch is %" PRId32,
+                     op->offset, item->offset, item->leader_epoch, epoch);
         }
     } else if (item->result != PLOG_OK && item->result != PLOG_BUSY && op->version == at->version &&
                !log_tolerates(pair->run)) {

@@ -140,7 +140,7 @@ struct log_sequence log_model_producer(const struct log_model *model, const stru
 }
 
 int64_t log_model_time(const struct log_model *model, const struct log_pair *pair, int64_t timestamp_ms, int64_t limit,
-                       int64_t *timestamp_out)
+                       int64_t *timestamp_out, int32_t *epoch_out)
 {
     for (uint32_t i = 0; i < model->batch_count; i++) {
         const struct log_batch *batch = &pair->pool[model->batches[i]];
@@ -148,6 +148,7 @@ int64_t log_model_time(const struct log_model *model, const struct log_pair *pai
         if (batch->timestamp_max < timestamp_ms || batch->last < model->start) { continue; }
         int64_t at = base_max_i64(base_max_i64(timestamp_ms - batch->timestamp_base, 0), model->start - batch->base);
         *timestamp_out = batch->timestamp_base + at;
+        *epoch_out = batch->epoch;
         return batch->base + at;
     }
     return -1;

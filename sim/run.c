@@ -448,6 +448,7 @@ static bool stop_broker(struct run *run)
 
 static void judge(struct run *run)
 {
+    if (run__has_disk_trouble(run)) { note(run, "disk"); }
     judge_history(&run->history, &run->report);
     run__judge_files(run);
     run__judge_left(run);
@@ -665,6 +666,7 @@ void run__begin(struct run *run, const struct world_knobs *knobs)
         note_age(run);
     }
     run__limits_configure(run, knobs);
+    check_stream_fetch_max(run->stream, run->node.config.fetch_bytes_max);
     if (has_sweeps(run)) { run->node.config.retention_check_ms = RETENTION_CHECK_MS; }
     run__observe(run);
     const struct world_machine *machine = config->plant.broker == NULL ? &node_machine : config->plant.broker;

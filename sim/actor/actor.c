@@ -86,7 +86,8 @@ static struct client *make_client(const struct actor *actor, struct base_region 
     config.compression = spec->compression;
     config.linger_ms = spec->linger_ms;
     config.fetch_bytes_max = 256 << 10;
-    /* Some readers take less than a batch at a time, some wait so long that a wake-up that is lost shows. */
+    /* Some readers take less than a batch at a time, some wait for several, some wait so long that a wake-up that is lost shows. */
+    config.fetch_bytes_min = actor__wants_much(actor) ? 2000 : 1;
     config.fetch_partition_bytes_max = spec->number % 4 == 1 ? 1000 : 64 << 10;
     config.fetch_wait_ms = spec->role == ACTOR_VERIFIER ? 5000 : (spec->number % 2 == 0 ? 500 : 25000);
     struct client *client = NULL;

@@ -158,5 +158,10 @@ static inline uint32_t actor__below(struct actor *actor, uint32_t bound)
     return (uint32_t)base_prng_below(&actor->prng, bound);
 }
 void actor__pause(struct actor *actor);
+/* A consumer that waits for several records at once. */
+static inline bool actor__wants_much(const struct actor *actor)
+{
+    return actor->spec->role == ACTOR_CONSUMER && actor->spec->number % 4 == 2;
+}
 
 #endif

@@ -639,8 +639,8 @@ static void do_something(struct actor *actor)
         return;
     }
     if (draw < 9 && topic->is_ready) {
-        static const int64_t kinds[] = {-1, -1, -2, 0};
-        int64_t when = kinds[actor__below(actor, 4)];
+        static const int64_t kinds[] = {-1, -1, -2, -3, 0};
+        int64_t when = kinds[actor__below(actor, 5)];
         if (when == 0) { when = actor->wall_ms - (int64_t)actor__below(actor, 5000); }
         (void)actor__ask_offsets(actor, at, (int32_t)actor__below(actor, (uint32_t)topic->partition_count), when,
                                  false); /* as above */

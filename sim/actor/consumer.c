@@ -143,6 +143,7 @@ bool actor_reads(const void *machine, uint64_t n, bool is_stable, uint32_t *topi
 {
     const struct actor *actor = machine;
     if (actor->spec->role != ACTOR_CONSUMER || actor->assignment_count == 0) { return false; }
+    if (actor__wants_much(actor)) { return false; } /* a record or two do not wake it */
     for (uint32_t i = 0; i < actor->assignment_count; i++) {
         const struct assignment *assignment = &actor->assignments[(n + i) % actor->assignment_count];
         const struct actor_topic *topic = &actor->spec->cast->topics[assignment->topic];

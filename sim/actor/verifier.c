@@ -45,16 +45,16 @@ static bool has_read_all(struct actor *actor, bool begins_anew)
     return has_all;
 }
 
-/* Three questions about each partition, one at a time. */
+/* Four questions about each partition, one at a time. */
 static void ask_offsets(struct actor *actor)
 {
-    if (actor->done >= 3 * actor->assignment_count) {
+    if (actor->done >= 4 * actor->assignment_count) {
         actor->stage = UINT32_MAX;
         return;
     }
-    const struct assignment *assignment = &actor->assignments[actor->done / 3];
-    static const int64_t kinds[] = {-1, -2, 0};
-    int64_t at = kinds[actor->done % 3];
+    const struct assignment *assignment = &actor->assignments[actor->done / 4];
+    static const int64_t kinds[] = {-1, -2, -3, 0};
+    int64_t at = kinds[actor->done % 4];
     bool is_exact = assignment->some_ms > 0 && actor__below(actor, 2) == 0; /* a time that a record has */
     if (at == 0) { at = is_exact ? assignment->some_ms : actor->wall_ms - (int64_t)actor__below(actor, 60000); }
     if (actor__ask_offsets(actor, assignment->topic, assignment->partition, at, true)) { actor->done += 1; }

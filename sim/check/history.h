@@ -17,10 +17,10 @@ enum history_kind {
     HISTORY_PRODUCE = 0, /* topic, partition, acks, idempotent, record; ok: offset (-1: not told) */
     HISTORY_READ,        /* one line, ok: topic, id, partition, offset, record, session, final */
     HISTORY_END, /* one line, ok: a reader has read everything there was: topic, partition, offset (the end), final */
-    HISTORY_CREATE,  /* topic, count: its partitions, at: HISTORY_TRIMMED, HISTORY_LOSSY */
-    HISTORY_DELETE,  /* topic */
-    HISTORY_OFFSETS, /* topic, partition, at (-1 latest, -2 earliest, else a time); ok: offset, timestamp */
-    HISTORY_TOPIC,   /* is it there: topic; ok: count partitions, -1: it is not */
+    HISTORY_CREATE, /* topic, count: its partitions, at: HISTORY_TRIMMED, HISTORY_LOSSY */
+    HISTORY_DELETE, /* topic */
+    HISTORY_OFFSETS, /* topic, partition, at (-1 latest, -2 earliest, -3 greatest time, else a time); ok: offset, timestamp */
+    HISTORY_TOPIC, /* is it there: topic; ok: count partitions, -1: it is not */
     HISTORY_TRIM, /* topic, partition, at: records before it go (-1: before the watermark); ok: offset, where it begins */
     HISTORY_CALL, /* any other call; count: the api key */
     /* of a group's coordinator; the fields of history_group */
@@ -35,7 +35,7 @@ enum history_kind {
     HISTORY_GROW,      /* topic, count: its partitions from now on */
     HISTORY_ALTER,     /* topic, at: what its ALTERED config becomes (-1: its default again) */
     HISTORY_CONFIG, /* topic; ok: at (ALTERED, as it is told; -1: it is the default), count: HISTORY_LOSSY, -1: it is not there */
-    HISTORY_NOTE, /* one line, ok; text: "calm", "final", "crash", "restart", "age" */
+    HISTORY_NOTE, /* one line, ok; text: "calm", "final", "crash", "restart", "age", "disk" */
     HISTORY_KIND_COUNT
 };
 

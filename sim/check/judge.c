@@ -11,6 +11,7 @@
 #define RECORD_OF(op) (op)->record.incarnation, (op)->record.producer, (op)->record.sequence
 #define PLACE         "%s-%" PRId32 " offset %" PRId64
 #define PLACE_OF(op)  (op)->topic, (op)->partition, (op)->offset
+#define CONN_KNOWN_NS (UINT64_C(1) * 1000000000) /* since it was sent something: it is open, or known not to be */
 
 /* ---- sorted views ---- */
 
@@ -150,6 +151,13 @@ static const struct history_op *find_final(const struct judge *judge, const stru
     return NULL;
 }
 
+/* With acks=all it was synced when that was answered. With acks=1 it was written, and is synced soon, if the broker lives and its disk
+ * does not fail. */
+static bool is_sure(const struct judge *judge, const struct history_op *op)
+{
+    return op->acks == -1 || (op->acks == 1 && op->offset >= 0 && judge__has_time(judge, op));
+}
+
 /* The power took it (no deletion did), and with it all that stood behind it then: what was acknowledged behind it before that is not there
  * either. */
 static void judge_lost(struct judge *judge, const struct history_op *lost)
@@ -175,7 +183,7 @@ static void judge_acknowledged(struct judge *judge)
 {
     for (uint32_t i = 0; i < judge->produced_count; i++) {
         const struct history_op *op = judge->produced[i];
-        if (op->what != HISTORY_OK || op->acks != -1) { continue; }
+        if (op->what != HISTORY_OK || !is_sure(judge, op)) { continue; }
         if (judge__may_be_deleted(judge, op)) { continue; }
         if (judge__final_end(judge, op->topic, op->partition) < 0) { continue; } /* I21 has that */
         const struct history_op *there =
@@ -194,6 +202,33 @@ static void judge_acknowledged(struct judge *judge)
                          "record " RECORD " was acknowledged at " PLACE ", where " RECORD " is now", RECORD_OF(op),
                          PLACE_OF(op), RECORD_OF(there));
         }
+    }
+}
+
+/* When a producer sent the first record after the faults: by its connection it learns whether the broker lives. */
+static uint64_t first_final_ns(const struct judge *judge, uint32_t producer)
+{
+    uint64_t first_ns = UINT64_MAX;
+    for (uint32_t i = 0; i < judge->produced_count; i++) {
+        const struct history_op *op = judge->produced[i];
+        if (op->is_final && op->record.producer == producer) { first_ns = base_min_u64(first_ns, op->invoke_ns); }
+    }
+    return first_ns;
+}
+
+/* Nobody is told of what asks for no answer: what is sent a while after the faults has come. */
+static void judge_unanswered(struct judge *judge)
+{
+    for (uint32_t i = 0; i < judge->produced_count; i++) {
+        const struct history_op *op = judge->produced[i];
+        bool is_sent = op->acks == 0 && op->is_final && op->what == HISTORY_OK && judge__has_time(judge, op);
+        if (!is_sent || judge__may_be_deleted(judge, op) || judge__may_be_lost(judge, op)) { continue; }
+        if (op->invoke_ns < base_deadline_ns(first_final_ns(judge, op->record.producer), CONN_KNOWN_NS)) { continue; }
+        if (judge__final_end(judge, op->topic, op->partition) < 0 || judge__may_be_trimmed(judge, op)) { continue; }
+        if (find_final(judge, op) != NULL) { continue; }
+        check_breach(judge->report, "I1",
+                     "record " RECORD " was sent to %s-%" PRId32 " after the faults, without acks, and is not there",
+                     RECORD_OF(op), op->topic, op->partition);
     }
 }
 
@@ -306,7 +341,7 @@ static void judge_unique_acks(struct judge *judge)
     const struct history_op *before = NULL;
     for (uint32_t i = 0; i < count; i++) {
         const struct history_op *op = acked[i];
-        if (op->what != HISTORY_OK || op->offset < 0 || op->acks != -1) { continue; }
+        if (op->what != HISTORY_OK || op->offset < 0 || !is_sure(judge, op)) { continue; }
         bool is_same = before != NULL && judge__compare_place(before, op) == 0 &&
                        !judge__may_be_deleted(judge, before) && !judge__may_be_lost(judge, before);
         if (is_same) {
@@ -378,6 +413,7 @@ void judge_history(const struct history *history, struct check_report *report)
     judge.trims = pick(history, HISTORY_TRIM, false, by_place, &judge.trim_count);
     judge__age(&judge);
     judge_acknowledged(&judge);
+    judge_unanswered(&judge);
     judge_reads_of_acknowledged(&judge);
     judge_repeated_reads(&judge);
     judge_density(&judge);

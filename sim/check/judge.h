@@ -4,7 +4,8 @@
  * Needs   a run as docs/formats/history.md says: what lives at the end is read whole by a final reader (final=1), records
  *         go by HISTORY_DELETE, HISTORY_TRIM and retention only, and a producer writes each (producer, sequence) once, rising in each partition.
  *
- *     I1   an acknowledged record (acks=all) is at its offset in every read of it, and in the final one
+ *     I1   an acknowledged record (acks=all; acks=1, if it had time to be synced) is at its offset in every read of it, and in the final
+ *          one; what is sent a while after the faults, without acks, is there
  *     I4   what was read at an offset is never different later, and never gone
  *     I8   the final read is dense from 0; a reader misses nothing; two acknowledged records have two offsets
  *     I9   an idempotent producer's records are there at most once, in order

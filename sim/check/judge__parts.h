@@ -41,6 +41,8 @@ bool judge__may_be_trimmed(const struct judge *judge, const struct history_op *o
 uint64_t judge__power_cut(const struct judge *judge, uint64_t from_ns);
 /* Of a page-cache topic, and the power went after it was asked for. */
 bool judge__may_be_lost(const struct judge *judge, const struct history_op *op);
+/* No crash came before what it wrote was synced, and no disk failed. */
+bool judge__has_time(const struct judge *judge, const struct history_op *op);
 void judge__age(struct judge *judge); /* what the history says of the node's retention: first of all */
 /* The topic that `op` meant may have been deleted since `op` began. */
 bool judge__may_be_deleted(const struct judge *judge, const struct history_op *op);

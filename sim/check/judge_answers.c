@@ -88,9 +88,46 @@ static void judge_time(struct judge *judge, const struct history_op *asked)
     }
 }
 
+/* The first record with the greatest timestamp. Where the start moves one that is deleted may be told, or be gone by now. */
+static void judge_greatest(struct judge *judge, const struct history_op *asked)
+{
+    if (judge__start_max(judge, asked->topic, asked->partition) > 0) { return; }
+    int64_t expected = -1, greatest = INT64_MIN;
+    for (int64_t offset = 0;; offset++) {
+        const struct history_op *read = judge__final_at(judge, asked->topic, asked->partition, offset);
+        if (read == NULL) { break; }
+        if (read->timestamp_ms <= greatest) { continue; }
+        greatest = read->timestamp_ms;
+        expected = offset;
+    }
+    if (expected == asked->offset) { return; }
+    check_breach(judge->report, "I23",
+                 "the first offset of %s-%" PRId32 " with its greatest timestamp is %" PRId64
+                 ", and the answer was %" PRId64,
+                 asked->topic, asked->partition, expected, asked->offset);
+}
+
+/* Beside the offset of a record its timestamp is told, and beside others none. */
+static void judge_told_time(struct judge *judge, const struct history_op *asked)
+{
+    bool is_place = asked->at == -1 || asked->at == -2;
+    int64_t timestamp_ms = -1;
+    if (asked->offset >= 0 && !is_place) {
+        const struct history_op *read = judge__final_at(judge, asked->topic, asked->partition, asked->offset);
+        if (read == NULL || judge__may_be_lost(judge, asked)) { return; }
+        timestamp_ms = read->timestamp_ms;
+    }
+    if (asked->timestamp_ms == timestamp_ms) { return; }
+    check_breach(judge->report, "I23",
+                 "offset %" PRId64 " of %s-%" PRId32 " is told (for %" PRId64 ") with the timestamp %" PRId64
+                 ", which is %" PRId64,
+                 asked->offset, asked->topic, asked->partition, asked->at, asked->timestamp_ms, timestamp_ms);
+}
+
 static void judge_offsets(struct judge *judge, const struct history_op *asked)
 {
     if (judge__may_be_deleted(judge, asked)) { return; }
+    judge_told_time(judge, asked);
     bool is_trimmed = judge__start_max(judge, asked->topic, asked->partition) > 0;
     int64_t start = is_trimmed ? judge__final_start(judge, asked->topic, asked->partition) : 0;
     /* After the final reader had begun it may have moved on. */
@@ -113,6 +150,7 @@ static void judge_offsets(struct judge *judge, const struct history_op *asked)
         }
     }
     if (asked->at >= 0 && asked->is_final && end >= 0) { judge_time(judge, asked); }
+    if (asked->at == -3 && asked->is_final && end >= 0) { judge_greatest(judge, asked); }
 }
 
 /* ---- I23: is the topic there? ---- */

@@ -9,7 +9,10 @@
 
 enum { ERROR_OUT_OF_RANGE = 1 }; /* Kafka's */
 
-#define ON_THE_WAY_NS (UINT64_C(10) * 1000000000) /* what was sent before the power went may be read after it */
+/* Whatever is slow: what was written is synced by then; and when nothing is slow any more. */
+#define SYNCED_NS      (UINT64_C(20) * 1000000000)
+#define CALM_SYNCED_NS (UINT64_C(1) * 1000000000)
+#define ON_THE_WAY_NS  (UINT64_C(10) * 1000000000) /* what was sent before the power went may be read after it */
 
 void judge__age(struct judge *judge)
 {
@@ -44,6 +47,17 @@ uint64_t judge__power_cut(const struct judge *judge, uint64_t from_ns)
         if (is_cut && op->invoke_ns >= from_ns) { return op->invoke_ns; }
     }
     return UINT64_MAX;
+}
+
+bool judge__has_time(const struct judge *judge, const struct history_op *op)
+{
+    for (uint32_t i = 0; i < judge->note_count; i++) {
+        const struct history_op *note = judge->notes[i];
+        if (strcmp(note->topic, "disk") == 0) { return false; }
+        if (strcmp(note->topic, "crash") != 0 || note->invoke_ns < op->invoke_ns) { continue; }
+        if (note->invoke_ns < op->end_ns + (op->is_final ? CALM_SYNCED_NS : SYNCED_NS)) { return false; }
+    }
+    return true;
 }
 
 bool judge__may_be_lost(const struct judge *judge, const struct history_op *op)
@@ -121,7 +135,8 @@ static int64_t start_told(const struct judge *judge, const struct history_op *of
 /* Or (its offset was not told) perhaps. */
 bool judge__may_be_trimmed(const struct judge *judge, const struct history_op *op)
 {
-    return op->offset < judge__start_max(judge, op->topic, op->partition) && op->offset < start_told(judge, op);
+    int64_t start_max = judge__start_max(judge, op->topic, op->partition);
+    return start_max > 0 && op->offset < start_max && op->offset < start_told(judge, op);
 }
 
 /* ---- what a client deleted ---- */

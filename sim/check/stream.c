@@ -14,6 +14,7 @@ struct check_stream *check_stream_create(struct check_report *report)
     CHECK(stream != NULL);
     stream->report = report;
     stream->late_ns = UINT64_MAX;
+    stream->fetch_bytes_max = INT32_MAX;
     stream->wall_min_ms = INT64_MAX;
     stream->scratch = malloc(STREAM_SCRATCH_BYTES);
     CHECK(stream->scratch != NULL);
@@ -44,6 +45,8 @@ const struct check_stream_counts *check_stream_counts(const struct check_stream 
 uint32_t check_stream_logs(const struct check_stream *stream) { return stream->log_count; }
 
 void check_stream_late(struct check_stream *stream, uint64_t late_ns) { stream->late_ns = late_ns; }
+
+void check_stream_fetch_max(struct check_stream *stream, int32_t bytes_max) { stream->fetch_bytes_max = bytes_max; }
 
 void check_stream_event(struct check_stream *stream, uint32_t shard, const struct port_event *event,
                         struct base_slice payload)

@@ -6,15 +6,17 @@
  *     I19  an answer to Produce with acks=all leaves only after a sync of the journal that was asked after the write of the
  *          row that names the record had completed; a large run's segment is synced before its row is written; bytes under a
  *          failed sync are never taken for synced
+ *          one with acks=1 only after the write was asked for
  *     I3   a log's watermark never falls, within a boot or over a restart, and never passes the end that the journal's synced
  *          rows give it
  *     I4   nothing at or above that end is read
- *     I9   what one connection sent to a partition is appended in the order in which it was sent
+ *     I9   what one connection sent to a partition is appended in the order in which it was sent, and at one place
  *     I1   a log start passes over whole segments that retention may take, or what a client asked it to
  *     I25  what retention must take is gone
  *     I21  a fetch is answered when its time is over, and soon after the watermark has passed an offset that it asked for or
- *          a topic was deleted; with nothing not before
+ *          a topic was deleted; with less than it asked for not before
  *     I23  answers leave in the order of the questions; a fetch says no wrong start, and calls nothing out of range that is there;
+ *          it gives no more than it was asked for, of all and of each partition, but one batch that is first; nothing is unstable;
  *          a fetch session takes the epoch that is next and no other, tells only of what it follows, and leaves out nothing that had
  *          changed when it was asked; the first and last offsets that ListOffsets tells are a log's start and watermark;
  *          a topic is told with as many partitions as somebody asked for
@@ -85,6 +87,8 @@ void check_stream_lost_rows(struct check_stream *stream);
 
 /* For fetches that are asked from now on: an answer, or a wake-up, that comes more than this too late is a breach. */
 void check_stream_late(struct check_stream *stream, uint64_t late_ns);
+/* What the broker puts into one answer at most: a fetch for more has that. */
+void check_stream_fetch_max(struct check_stream *stream, int32_t bytes_max);
 
 /* What retention that topic has, or ("") every topic that nothing else is said of; -1: none. No word of either: none, once anything was told. */
 void check_stream_keeps(struct check_stream *stream, const char *topic, int64_t bytes, int64_t age_ms);

@@ -127,6 +127,7 @@ struct stream_log {
 struct stream_followed {
     struct base_part id;
     int64_t offset;               /* as it was asked for last */
+    int32_t bytes_max;            /* the same */
     int64_t watermark, log_start; /* as they were told last; -1 */
     int16_t error;
     bool is_told; /* by the answer at hand */
@@ -161,9 +162,12 @@ struct stream_question {
     uint64_t asked_ns;
     uint64_t wait_ns; /* 0: how long it waits is not judged */
     uint64_t late_ns; /* what is too late */
+    int32_t min_bytes, max_bytes;
+    bool has_any; /* it asks for some partition */
     struct stream_wanted {
         struct base_part id;
         int64_t offset;
+        int32_t bytes_max;               /* of its own; -1: not known */
         int64_t offset_start, watermark; /* as they were then; 0: nothing is known */
         bool is_named;                   /* by the request, once, and not by its session alone */
     } wanted[STREAM_WANTED];
@@ -197,6 +201,8 @@ struct stream_sent {   /* a batch that was produced */
     uint64_t line;     /* its connection and partition */
     bool is_ambiguous; /* sent more than once before it was written */
     bool is_written, is_judged;
+    int64_t offset; /* where it was written first, and of which log */
+    uint64_t folder_hash;
 };
 
 struct check_stream {
@@ -232,6 +238,7 @@ struct check_stream {
     int64_t wall_ms;                  /* its wall clock */
     int64_t wall_min_ms, wall_max_ms; /* the least and the furthest that it ever stood */
     uint64_t late_ns;
+    int32_t fetch_bytes_max; /* that the broker puts into an answer */
     struct stream_rule rules[STREAM_RULES_MAX];
     uint32_t rule_count;
     uint8_t *scratch;

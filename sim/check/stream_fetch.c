@@ -11,17 +11,51 @@
 
 #define TOO_SOON_NS UINT64_C(1000000) /* shards read the clock one after another */
 
-static struct stream_wanted want(const struct check_stream *stream, struct base_part id, int64_t offset)
+static struct stream_wanted want(const struct check_stream *stream, struct base_part id, int64_t offset,
+                                 int32_t bytes_max)
 {
     const struct stream_log *log = stream__find_log(stream, id);
     bool is_known = log != NULL && log->is_seen;
     return (struct stream_wanted){.id = id,
                                   .offset = offset,
+                                  .bytes_max = bytes_max,
                                   .offset_start = is_known ? log->offset_start : 0,
                                   .watermark = is_known ? log->watermark_now : 0};
 }
 
-/* One of many partitions, or by names (before version 13), is not judged; how long one for more than a byte waits is not, either. */
+/* Which partitions it names, with what its session follows besides. False: too many to be judged one by one. */
+static bool add_wanted(const struct check_stream *stream, const struct kafka_fetch_request *request,
+                       struct stream_question *question, uint32_t *count_out)
+{
+    uint32_t count = 0;
+    for (int32_t t = 0; t < request->topics_count; t++) {
+        for (int32_t p = 0; p < request->topics[t].partitions_count; p++) {
+            if (count == STREAM_WANTED) { return false; }
+            const struct kafka_fetch_request_fetch_partition *asked = &request->topics[t].partitions[p];
+            struct base_part id = {.topic = request->topics[t].topic_id, .index = asked->partition};
+            question->wanted[count] = want(stream, id, asked->fetch_offset, asked->partition_max_bytes);
+            question->wanted[count].is_named = true;
+            for (uint32_t i = 0; i < count; i++) { /* twice: who knows which counts */
+                if (!base_part_equal(question->wanted[i].id, id)) { continue; }
+                question->wanted[i].is_named = question->wanted[count].is_named = false;
+                question->wanted[i].bytes_max = question->wanted[count].bytes_max = -1;
+            }
+            count += 1;
+        }
+    }
+    if (question->fetch != NULL) {
+        struct stream_followed others[STREAM_WANTED];
+        uint32_t more = stream__session_others(stream, question->fetch, others, STREAM_WANTED - count);
+        if (more == UINT32_MAX) { return false; }
+        for (uint32_t i = 0; i < more; i++) {
+            question->wanted[count++] = want(stream, others[i].id, others[i].offset, others[i].bytes_max);
+        }
+    }
+    *count_out = count;
+    return true;
+}
+
+/* The partitions of one that asks for many, or by names (before version 13), are not judged. */
 void stream__fetch_asked(struct check_stream *stream, struct base_slice body, struct stream_question *question)
 {
     struct base_arena arena;
@@ -30,47 +64,33 @@ void stream__fetch_asked(struct check_stream *stream, struct base_slice body, st
     kafka_fetch_request_init(&request);
     if (kafka_fetch_request_decode(body, question->version, &arena, &request) != BASE_OK) { return; }
     question->fetch = stream__session_asked(stream, &request, question->version);
-    if (question->version < 13) { return; }
-    uint32_t count = 0;
+    question->min_bytes = request.min_bytes;
+    question->max_bytes = request.max_bytes;
     for (int32_t t = 0; t < request.topics_count; t++) {
-        for (int32_t p = 0; p < request.topics[t].partitions_count; p++) {
-            if (count == STREAM_WANTED) { return; }
-            struct base_part id = {.topic = request.topics[t].topic_id,
-                                   .index = request.topics[t].partitions[p].partition};
-            question->wanted[count] = want(stream, id, request.topics[t].partitions[p].fetch_offset);
-            question->wanted[count].is_named = true;
-            for (uint32_t i = 0; i < count; i++) { /* twice: who knows which counts */
-                if (!base_part_equal(question->wanted[i].id, id)) { continue; }
-                question->wanted[i].is_named = question->wanted[count].is_named = false;
-            }
-            count += 1;
-        }
+        question->has_any = question->has_any || request.topics[t].partitions_count > 0;
     }
-    if (question->fetch != NULL) {
-        struct stream_followed others[STREAM_WANTED];
-        uint32_t more = stream__session_others(stream, question->fetch, others, STREAM_WANTED - count);
-        if (more == UINT32_MAX) { return; }
-        for (uint32_t i = 0; i < more; i++) {
-            question->wanted[count++] = want(stream, others[i].id, others[i].offset);
-        }
-    }
-    question->wanted_count = count;
+    uint32_t count = 0;
+    bool is_by_id = question->version >= 13;
+    if (is_by_id && add_wanted(stream, &request, question, &count)) { question->wanted_count = count; }
+    question->has_any = question->has_any || question->wanted_count > 0;
     question->asked_ns = stream->now_ns;
     question->late_ns = stream->late_ns;
-    if (request.max_wait_ms <= 0 || request.min_bytes > 1) { return; }
+    if (request.max_wait_ms <= 0 || !question->has_any) { return; }
     question->wait_ns = (uint64_t)request.max_wait_ms * 1000000;
 }
 
 /* ---- how long it waits ---- */
 
 /* Since when there is something at or after that offset, or the log is gone; UINT64_MAX: there is nothing, or it was there before
- * all we know. */
-static uint64_t there_since(const struct check_stream *stream, const struct stream_wanted *wanted, uint64_t asked_ns)
+ * all we know, or it may be less than what is asked for. */
+static uint64_t there_since(const struct check_stream *stream, const struct stream_question *question,
+                            const struct stream_wanted *wanted)
 {
     const struct stream_log *log = stream__find_log(stream, wanted->id);
     if (log == NULL) { return UINT64_MAX; }
     /* One that is missing when a fetch begins ends nothing before its time; it may be so before its deletion is answered. */
-    if (log->may_go) { return log->gone_ns > 0 && asked_ns < log->going_ns ? log->gone_ns : UINT64_MAX; }
+    if (log->may_go) { return log->gone_ns > 0 && question->asked_ns < log->going_ns ? log->gone_ns : UINT64_MAX; }
+    if (question->min_bytes > 1) { return UINT64_MAX; }
     uint64_t since = UINT64_MAX;
     uint64_t oldest = log->mark_count > STREAM_MARKS ? log->mark_count - STREAM_MARKS : 0;
     for (uint64_t at = log->mark_count; at-- > oldest;) {
@@ -84,14 +104,14 @@ static uint64_t there_since(const struct check_stream *stream, const struct stre
 /* From when on its records can be told: they are there, and the host had a handle for each try to open their segment. While it has
  * none the broker tries again and again, for no longer than the fetch would wait for records; from the last try that was refused
  * on it has as long as from the first record. */
-static uint64_t readable_since(const struct check_stream *stream, const struct stream_wanted *wanted, uint64_t asked_ns,
-                               uint64_t late_ns)
+static uint64_t readable_since(const struct check_stream *stream, const struct stream_question *question,
+                               const struct stream_wanted *wanted)
 {
-    uint64_t since = there_since(stream, wanted, asked_ns);
+    uint64_t since = there_since(stream, question, wanted);
     if (since == UINT64_MAX) { return since; }
-    since = base_max_u64(since, asked_ns);
+    since = base_max_u64(since, question->asked_ns);
     const struct stream_log *log = stream__find_log(stream, wanted->id);
-    bool is_late = stream->now_ns > since && stream->now_ns - since > late_ns;
+    bool is_late = stream->now_ns > since && stream->now_ns - since > question->late_ns;
     if (!is_late || log->may_go) { return since; }
     return base_max_u64(since, stream__refused_ns(stream, log));
 }
@@ -102,7 +122,7 @@ void stream__fetch_ended(struct check_stream *stream, const struct stream_questi
     uint64_t due_ns = base_deadline_ns(question->asked_ns, question->wait_ns);
     const struct stream_wanted *by = NULL;
     for (uint32_t i = 0; i < question->wanted_count; i++) {
-        uint64_t since = readable_since(stream, &question->wanted[i], question->asked_ns, question->late_ns);
+        uint64_t since = readable_since(stream, question, &question->wanted[i]);
         if (since >= due_ns) { continue; }
         due_ns = since;
         by = &question->wanted[i];
@@ -168,29 +188,79 @@ static void judge_part(struct check_stream *stream, const struct stream_wanted *
     }
 }
 
+/* What it holds: KIP-74 lets one batch be larger than what was asked for, so that who asks for little moves on. */
+struct held {
+    int64_t bytes;
+    uint32_t parts; /* that have some */
+    bool has_error;
+};
+
+static void judge_bytes(struct check_stream *stream, const struct stream_wanted *wanted, const struct held *held,
+                        const struct kafka_fetch_response_partition_data *part)
+{
+    int64_t bytes = (int64_t)part->records.size_bytes;
+    bool is_first = held->parts == 0;
+    if (wanted == NULL || wanted->bytes_max < 0 || is_first || bytes <= wanted->bytes_max) { return; }
+    check_breach(stream->report, "I23",
+                 "a fetch is given %" PRId64 " bytes of partition %" PRId32 ", behind others, and asked for %" PRId32
+                 " at most",
+                 bytes, part->partition_index, wanted->bytes_max);
+}
+
+static struct held judge_parts(struct check_stream *stream, const struct stream_question *question,
+                               const struct kafka_fetch_response *response)
+{
+    struct held held = {.has_error = response->error_code != KAFKA_ERROR_NONE};
+    for (int32_t t = 0; t < response->responses_count; t++) {
+        const struct kafka_fetch_response_fetchable_topic_response *topic = &response->responses[t];
+        for (int32_t p = 0; p < topic->partitions_count; p++) {
+            const struct kafka_fetch_response_partition_data *part = &topic->partitions[p];
+            const struct stream_wanted *wanted = find_wanted(question, topic->topic_id, part->partition_index);
+            if (wanted != NULL) { judge_part(stream, wanted, part); }
+            judge_bytes(stream, wanted, &held, part);
+            if (question->version >= 4 && part->last_stable_offset != part->high_watermark) {
+                check_breach(stream->report, "I23",
+                             "a fetch says that partition %" PRId32 " is stable up to %" PRId64
+                             ", its watermark is %" PRId64 ", and there are no transactions",
+                             part->partition_index, part->last_stable_offset, part->high_watermark);
+            }
+            held.has_error = held.has_error || part->error_code != KAFKA_ERROR_NONE;
+            held.bytes += (int64_t)part->records.size_bytes;
+            held.parts += part->records.size_bytes > 0 ? 1 : 0;
+        }
+    }
+    return held;
+}
+
+/* An error of one partition ends the waiting for all. */
+static void judge_waited(struct check_stream *stream, const struct stream_question *question, const struct held *held)
+{
+    uint64_t due_ns = base_deadline_ns(question->asked_ns, question->wait_ns);
+    if (held->has_error || question->wait_ns == 0 || stream->is_stopping) { return; }
+    int64_t enough = base_min_i64(question->min_bytes, base_min_i64(question->max_bytes, stream->fetch_bytes_max));
+    if (held->bytes >= enough || stream->now_ns + TOO_SOON_NS >= due_ns) { return; }
+    check_breach(stream->report, "I21",
+                 "a fetch for %" PRId64 " bytes or more is answered with %" PRId64 ", %" PRIu64
+                 " ms before its time is over",
+                 enough, held->bytes, (due_ns - stream->now_ns) / 1000000);
+}
+
 void stream__fetch_answered(struct check_stream *stream, const struct stream_question *question, struct base_slice body)
 {
-    if (question->wanted_count == 0 && question->fetch == NULL) { return; }
+    if (!question->has_any && question->fetch == NULL) { return; }
     struct base_arena arena;
     base_arena_init(&arena, stream->scratch, STREAM_SCRATCH_BYTES);
     struct kafka_fetch_response response;
     kafka_fetch_response_init(&response);
     if (kafka_fetch_response_decode(body, question->version, &arena, &response) != BASE_OK) { return; }
     if (question->fetch != NULL) { stream__session_answered(stream, question->fetch, &response); }
-    if (question->wanted_count == 0) { return; }
-    bool says_something = response.error_code != KAFKA_ERROR_NONE;
-    for (int32_t t = 0; t < response.responses_count; t++) {
-        const struct kafka_fetch_response_fetchable_topic_response *topic = &response.responses[t];
-        for (int32_t p = 0; p < topic->partitions_count; p++) {
-            const struct kafka_fetch_response_partition_data *part = &topic->partitions[p];
-            says_something = says_something || part->error_code != KAFKA_ERROR_NONE || part->records.size_bytes > 0;
-            const struct stream_wanted *wanted = find_wanted(question, topic->topic_id, part->partition_index);
-            if (wanted != NULL) { judge_part(stream, wanted, part); }
-        }
+    if (!question->has_any) { return; }
+    struct held held = judge_parts(stream, question, &response);
+    int64_t bytes_max = base_max_i64(0, base_min_i64(question->max_bytes, stream->fetch_bytes_max));
+    if (held.bytes > bytes_max && held.parts > 1) {
+        check_breach(stream->report, "I23",
+                     "a fetch is given %" PRId64 " bytes of %" PRIu32 " partitions, and %" PRId64 " are the most",
+                     held.bytes, held.parts, bytes_max);
     }
-    uint64_t due_ns = base_deadline_ns(question->asked_ns, question->wait_ns);
-    if (says_something || question->wait_ns == 0 || stream->is_stopping) { return; }
-    if (stream->now_ns + TOO_SOON_NS >= due_ns) { return; }
-    check_breach(stream->report, "I21", "a fetch is answered with nothing, %" PRIu64 " ms before its time is over",
-                 (due_ns - stream->now_ns) / 1000000);
+    judge_waited(stream, question, &held);
 }

@@ -1,4 +1,4 @@
-/* stream_order.c: see stream.h. What was sent on one connection to one partition is appended in the order in which it was sent (I9).
+/* stream_order.c: see stream.h. What was sent on one connection to one partition is appended in the order in which it was sent, and once (I9).
  *
  * A batch is known again by its records, as they were sent: a topic that compresses them anew is not looked at. What was sent more than
  * once before it was written first, on whatever connections, says nothing: any of these may have been it.
@@ -76,11 +76,32 @@ static const struct stream_sent *overtaker_of(const struct check_stream *stream,
     return NULL;
 }
 
+static uint64_t folder_hash_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return hash_bytes(0, (const uint8_t *)path, slash == NULL ? 0 : (size_t)(slash - path));
+}
+
+/* What is left of a short write, and what a start writes, stands where it stood. */
+static void judge_again(struct check_stream *stream, const struct stream_sent *sent, const char *path, int64_t offset)
+{
+    if (sent->is_ambiguous || (sent->offset == offset && sent->folder_hash == folder_hash_of(path))) { return; }
+    check_breach(stream->report, "I9",
+                 "%s gets a batch at %" PRId64 " that was sent once and is written already, at %" PRId64, path, offset,
+                 sent->offset);
+}
+
 void stream__order_written(struct check_stream *stream, const char *path, const struct rec_batch *batch)
 {
     struct stream_sent *sent = find_sent(stream, hash_batch(batch));
-    if (sent == NULL || sent->is_written) { return; } /* a start writes it again */
+    if (sent == NULL) { return; }
+    if (sent->is_written) {
+        judge_again(stream, sent, path, batch->base_offset);
+        return;
+    }
     sent->is_written = true;
+    sent->offset = batch->base_offset;
+    sent->folder_hash = folder_hash_of(path);
     if (sent->is_ambiguous) { return; }
     sent->is_judged = true;
     stream->counts.orders_judged += 1;

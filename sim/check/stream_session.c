@@ -63,6 +63,14 @@ static struct stream_followed *need_followed(struct stream_session *session, str
     return &session->followed[session->count - 1];
 }
 
+/* As it is asked for. */
+static void follow(struct stream_session *session, const struct stream_followed *item)
+{
+    struct stream_followed *followed = need_followed(session, item->id);
+    followed->offset = item->offset;
+    followed->bytes_max = item->bytes_max;
+}
+
 static void forget_followed(struct stream_session *session, struct base_part id)
 {
     struct stream_followed *followed = find_followed(session, id);
@@ -81,7 +89,8 @@ static void add_items(const struct kafka_fetch_request *request, struct stream_f
             fetch->items[fetch->item_count++] =
                 (struct stream_followed){.id = {.topic = request->topics[t].topic_id,
                                                 .index = request->topics[t].partitions[p].partition},
-                                         .offset = request->topics[t].partitions[p].fetch_offset};
+                                         .offset = request->topics[t].partitions[p].fetch_offset,
+                                         .bytes_max = request->topics[t].partitions[p].partition_max_bytes};
         }
     }
     for (int32_t t = 0; t < request->forgotten_topics_data_count; t++) {
@@ -226,9 +235,7 @@ static void judge_left_out(struct check_stream *stream, const struct stream_sess
 static void judge_changes(struct check_stream *stream, struct stream_session *session, const struct stream_fetch *fetch,
                           const struct kafka_fetch_response *answer)
 {
-    for (uint32_t i = 0; i < fetch->item_count; i++) {
-        need_followed(session, fetch->items[i].id)->offset = fetch->items[i].offset;
-    }
+    for (uint32_t i = 0; i < fetch->item_count; i++) { follow(session, &fetch->items[i]); }
     for (uint32_t i = 0; i < fetch->gone_count; i++) { forget_followed(session, fetch->gone[i]); }
     if (session->count == 0) { /* answered without a session */
         session->is_used = false;
@@ -287,9 +294,7 @@ void stream__session_answered(struct check_stream *stream, const struct stream_f
     struct stream_session *session = new_session(stream, answer->session_id);
     session->asked_count = 0;
     stream->counts.sessions_opened += 1;
-    for (uint32_t i = 0; i < fetch->item_count; i++) {
-        need_followed(session, fetch->items[i].id)->offset = fetch->items[i].offset;
-    }
+    for (uint32_t i = 0; i < fetch->item_count; i++) { follow(session, &fetch->items[i]); }
     note_told(session, answer, true, stream->report);
 }
 

@@ -206,7 +206,21 @@ static void judge_acknowledged(struct check_stream *stream, const struct stream_
                  offset, log->name, log->id.index, log->flush_messages, durable_end);
 }
 
-static void judge_produced(struct check_stream *stream, struct base_slice body, int16_t version)
+/* With acks=1: somebody asked for its bytes to be written, and its offset is told. */
+static void judge_written(struct check_stream *stream, struct base_uuid topic, int32_t index, int64_t offset)
+{
+    struct base_part id = {.topic = topic, .index = index};
+    const struct stream_log *log = stream__find_log(stream, id); /* NULL: or it is named, in an old version */
+    bool is_known = log != NULL && !log->may_go;
+    int64_t end = is_known ? base_max_i64(stream__asked_end(stream, log), log->synced_end) : INT64_MAX;
+    if (offset >= 0 && offset < end) { return; }
+    check_breach(stream->report, "I19",
+                 "offset %" PRId64 " of partition %" PRId32
+                 " is acknowledged as written, and nobody was asked to write it",
+                 offset, index);
+}
+
+static void judge_produced(struct check_stream *stream, struct base_slice body, int16_t version, int16_t acks)
 {
     struct base_arena arena;
     scratch_arena(stream, &arena);
@@ -215,10 +229,12 @@ static void judge_produced(struct check_stream *stream, struct base_slice body, 
     if (kafka_produce_response_decode(body, version, &arena, &response) != BASE_OK) { return; }
     for (int32_t t = 0; t < response.responses_count; t++) {
         const struct kafka_produce_response_topic_produce_response *topic = &response.responses[t];
-        if (base_uuid_is_none(topic->topic_id)) { continue; } /* an old version: by name */
+        if (base_uuid_is_none(topic->topic_id) && acks == -1) { continue; } /* an old version: by name */
         for (int32_t p = 0; p < topic->partition_responses_count; p++) {
             const struct kafka_produce_response_partition_produce_response *part = &topic->partition_responses[p];
             if (part->error_code != 0) { continue; }
+            if (acks == 1) { judge_written(stream, topic->topic_id, part->index, part->base_offset); }
+            if (acks != -1) { continue; }
             struct base_part id = {.topic = topic->topic_id, .index = part->index};
             const struct stream_log *log = stream__log(stream, id);
             stream->counts.acks_judged += 1;
@@ -261,7 +277,7 @@ static void take_answer(struct check_stream *stream, struct stream_conn *conn, s
     }
     stream__fetch_ended(stream, &question);
     if (question.api_key >= 0 && question.api_key < CHECK_APIS) { stream->counts.answers[question.api_key] += 1; }
-    bool is_acknowledged = question.api_key == 0 && question.acks == -1;
+    bool is_acknowledged = question.api_key == 0 && (question.acks == -1 || question.acks == 1);
     bool is_of_offsets = question.api_key == 2 && question.wanted_count > 0;
     bool is_of_topics =
         question.api_key == KAFKA_API_METADATA || question.api_key == KAFKA_API_DESCRIBE_TOPIC_PARTITIONS;
@@ -274,7 +290,7 @@ static void take_answer(struct check_stream *stream, struct stream_conn *conn, s
         return;
     }
     if (is_of_topics) { stream__told_answered(stream, question.api_key, question.version, body); }
-    if (is_acknowledged) { judge_produced(stream, body, question.version); }
+    if (is_acknowledged) { judge_produced(stream, body, question.version, question.acks); }
     if (question.api_key == 1) {
         stream__fetch_answered(stream, &question, body);
         stream__session_free(stream, question.fetch, true);

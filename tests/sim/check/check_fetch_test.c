@@ -92,7 +92,7 @@ static void answer_fetch(struct fixture *f, int16_t error, int64_t start, int64_
     kafka_fetch_response_partition_data_init(&of_part);
     of_part.error_code = error;
     of_part.log_start_offset = start;
-    of_part.high_watermark = watermark;
+    of_part.high_watermark = of_part.last_stable_offset = watermark;
     struct kafka_fetch_response_fetchable_topic_response topic;
     kafka_fetch_response_fetchable_topic_response_init(&topic);
     topic.topic_id = part.topic;
@@ -220,7 +220,126 @@ static void a_fetch_that_is_answered_with_nothing_too_soon_is_I21(void **state)
     ask_fetch(f, 0);
     f->now_ms += WAIT_MS - 10;
     answer_fetch(f, 0, 0, 0);
-    expect(f, "a fetch is answered with nothing, 10 ms before its time is over");
+    expect(f, "a fetch for 1 bytes or more is answered with 0, 10 ms before its time is over");
+}
+
+/* Of two partitions, by names in an old version: how much it wants, and what it is given. */
+struct amounts {
+    int32_t min_bytes, max_bytes, part_max_bytes;
+    size_t given_bytes[2];
+    int64_t unstable; /* before the watermark */
+    int16_t version;
+};
+
+static void fetch_two(struct fixture *f, const struct amounts *amounts, uint64_t wait_ms)
+{
+    static const uint8_t zeros[1000];
+    bool is_by_id = amounts->version >= 13;
+    struct kafka_fetch_request_fetch_partition wanted[2];
+    struct kafka_fetch_response_partition_data given_parts[2];
+    for (int32_t i = 0; i < 2; i++) {
+        kafka_fetch_request_fetch_partition_init(&wanted[i]);
+        wanted[i].partition = i;
+        wanted[i].partition_max_bytes = amounts->part_max_bytes;
+        kafka_fetch_response_partition_data_init(&given_parts[i]);
+        given_parts[i].partition_index = i;
+        given_parts[i].high_watermark = 10;
+        given_parts[i].last_stable_offset = 10 - amounts->unstable;
+        given_parts[i].records = kafka_records_of(zeros, amounts->given_bytes[i]);
+    }
+    struct kafka_fetch_request_fetch_topic of;
+    kafka_fetch_request_fetch_topic_init(&of);
+    struct kafka_fetch_response_fetchable_topic_response topic;
+    kafka_fetch_response_fetchable_topic_response_init(&topic);
+    of.topic = topic.topic = is_by_id ? kafka_text_words("") : kafka_text_words("t");
+    if (is_by_id) { of.topic_id = topic.topic_id = part.topic; }
+    of.partitions = wanted;
+    topic.partitions = given_parts;
+    of.partitions_count = topic.partitions_count = 2;
+    struct kafka_fetch_request request;
+    kafka_fetch_request_init(&request);
+    request.max_wait_ms = WAIT_MS;
+    request.min_bytes = amounts->min_bytes;
+    request.max_bytes = amounts->max_bytes;
+    request.session_epoch = -1;
+    request.topics = &of;
+    request.topics_count = 1;
+    turn(f);
+    talk_ask(talk(f, conn, FETCH, amounts->version), &request);
+    struct kafka_fetch_response response;
+    kafka_fetch_response_init(&response);
+    response.responses = &topic;
+    response.responses_count = 1;
+    f->now_ms += wait_ms;
+    turn(f);
+    talk_answer(talk(f, conn, FETCH, amounts->version), &response);
+    assert_int_equal(check_stream_counts(f->stream)->answers[FETCH], 1);
+}
+
+static struct amounts amounts(int32_t min_bytes, int32_t max_bytes, int32_t part_max_bytes, size_t first, size_t second)
+{
+    return (struct amounts){.min_bytes = min_bytes,
+                            .max_bytes = max_bytes,
+                            .part_max_bytes = part_max_bytes,
+                            .given_bytes = {first, second},
+                            .version = 12};
+}
+
+static struct amounts by_id(struct amounts amounts)
+{
+    amounts.version = 16;
+    return amounts;
+}
+
+static void expect_two(struct amounts wanted, uint64_t wait_ms, const char *words)
+{
+    struct fixture *f = given();
+    fetch_two(f, &wanted, wait_ms);
+    expect(f, words);
+}
+
+static void a_fetch_has_what_it_asked_for_before_its_time_is_over(void **state)
+{
+    (void)state;
+    expect_two(amounts(100, 1000, 1000, 60, 40), 10, NULL);
+    expect_two(amounts(100, 1000, 1000, 60, 39), WAIT_MS, NULL);
+    expect_two(amounts(100, 1000, 1000, 60, 39), 10,
+               "a fetch for 100 bytes or more is answered with 99, 490 ms before its time is over");
+    expect_two(amounts(INT32_MAX, 80, 1000, 60, 20), 10, NULL); /* no more is given */
+    expect_two(amounts(100, 1000, 1000, 60, 39), WAIT_MS + LATE_MS + 10,
+               "a fetch is answered 110 ms after its time was over");
+}
+
+static void a_fetch_has_no_more_than_the_broker_gives(void **state)
+{
+    (void)state;
+    for (int32_t max = 98; max <= 99; max++) {
+        struct fixture *f = given();
+        check_stream_fetch_max(f->stream, max);
+        struct amounts wanted = amounts(200, 1000, 1000, 60, 39);
+        fetch_two(f, &wanted, 10);
+        expect(f, max == 99 ? NULL : "a fetch is given 99 bytes of 2 partitions, and 98 are the most");
+    }
+}
+
+static void a_fetch_is_given_no_more_than_it_asked_for_but_one_batch_that_is_first(void **state)
+{
+    (void)state;
+    expect_two(amounts(1, 100, 1000, 60, 40), 10, NULL);
+    expect_two(amounts(1, 100, 1000, 60, 41), 10, "101 bytes of 2 partitions, and 100 are the most");
+    expect_two(amounts(1, 100, 1000, 500, 0), 10, NULL);
+    expect_two(by_id(amounts(1, 1000, 50, 60, 50)), 10, NULL);
+    expect_two(by_id(amounts(1, 1000, 50, 0, 60)), 10, NULL);
+    expect_two(by_id(amounts(1, 1000, 50, 60, 51)), 10,
+               "a fetch is given 51 bytes of partition 1, behind others, and asked for 50 at most");
+}
+
+static void a_watermark_up_to_which_not_all_is_stable_is_I23(void **state)
+{
+    (void)state;
+    struct amounts wanted = amounts(1, 100, 100, 10, 0);
+    wanted.unstable = 1;
+    expect_two(wanted, 10, "a fetch says that partition 0 is stable up to 9, its watermark is 10");
 }
 
 static void a_peer_that_sends_no_more_may_be_answered_at_once(void **state)
@@ -464,6 +583,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_fetch_that_finds_nothing_may_be_answered_when_its_time_is_over),
         cmocka_unit_test(a_fetch_that_is_answered_with_nothing_too_soon_is_I21),
+        cmocka_unit_test(a_fetch_has_what_it_asked_for_before_its_time_is_over),
+        cmocka_unit_test(a_fetch_has_no_more_than_the_broker_gives),
+        cmocka_unit_test(a_fetch_is_given_no_more_than_it_asked_for_but_one_batch_that_is_first),
+        cmocka_unit_test(a_watermark_up_to_which_not_all_is_stable_is_I23),
         cmocka_unit_test(a_peer_that_sends_no_more_may_be_answered_at_once),
         cmocka_unit_test(a_peer_that_sends_no_more_and_is_made_to_wait_is_I21),
         cmocka_unit_test(at_a_stop_it_may_be_answered_at_once),

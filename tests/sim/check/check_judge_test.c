@@ -79,6 +79,45 @@ static void an_acknowledged_record_that_is_gone_is_I1(void **state)
     expect_only(CREATED ACKED("1", "0", "0") ACKED("2", "1", "1") FINAL("30", "3", "0", "0") END("4", "1"), "I1");
 }
 
+/* ---- what is written, and what nobody is told of ---- */
+
+#define WRITTEN(op, seq, offset)                                                           \
+    "10 p1 " op " invoke produce topic=t partition=0 acks=1 record=1.1." seq "\n11 p1 " op \
+    " ok produce topic=t partition=0 acks=1 record=1.1." seq " offset=" offset "\n"
+#define CRASHED(at) at " - 2 ok note topic=crash count=1\n"
+
+static void a_record_that_was_written_and_had_time_may_not_go(void **state)
+{
+    (void)state;
+    expect_only(CREATED WRITTEN("1", "0", "0") WRITTEN("2", "1", "1") FINAL("30", "3", "0", "0") END("4", "1"), "I1");
+    expect_told(CREATED WRITTEN("1", "0", "0") WRITTEN("2", "1", "0") FINAL("30", "3", "0", "0") END("4", "1"), "I1",
+                "where 1.1.0 is now");
+    expect_told(CREATED WRITTEN("1", "0", "0") WRITTEN("2", "1", "0") FINAL("30", "3", "0", "0") END("4", "1"), "I8",
+                "were both acknowledged");
+}
+
+static void a_record_that_was_written_when_a_crash_or_a_bad_disk_came_may_go(void **state)
+{
+    (void)state;
+    assert_int_equal(judge(CREATED WRITTEN("1", "0", "0") CRASHED("12") END("3", "0")).count, 0);
+    assert_int_equal(judge(CREATED WRITTEN("1", "0", "0") END("2", "0") "95 - 3 ok note topic=disk\n").count, 0);
+    expect_only(CREATED WRITTEN("1", "0", "0") CRASHED("30000000000") END("3", "0"), "I1"); /* long after it */
+}
+
+#define SENT(at, op, seq)                                                                               \
+    at " p1 " op " invoke produce topic=t partition=0 acks=0 record=1.1." seq " final=1\n" at " p1 " op \
+       " ok produce topic=t partition=0 acks=0 record=1.1." seq " final=1\n"
+
+static void a_record_without_acks_that_was_sent_a_while_after_the_faults_has_come(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        judge(CREATED SENT("10", "1", "0") SENT("1000000010", "2", "1") FINAL("30", "3", "1", "0") END("4", "1")).count,
+        0);
+    expect_only(CREATED SENT("10", "1", "0") SENT("1000000010", "2", "1") FINAL("30", "3", "0", "0") END("4", "1"),
+                "I1");
+}
+
 #define CREATED_TRIMMED "1 a1 0 invoke create topic=t at=1 count=1\n2 a1 0 ok create topic=t at=1 count=1\n"
 #define EARLIEST(op, offset)                                  \
     "40 a1 " op " invoke offsets topic=t partition=0 at=-2\n" \
@@ -504,6 +543,30 @@ static void a_wrong_offset_for_a_time_is_I23(void **state)
                 "I23");
 }
 
+#define TIMED(op, at, offset, timestamp)                                           \
+    "60 a1 " op " invoke offsets topic=t partition=0 at=" at " final=1\n61 a1 " op \
+    " ok offsets topic=t partition=0 at=" at " final=1 offset=" offset " timestamp=" timestamp "\n"
+#define TWO_RECORDS                                                                                         \
+    CREATED ACKED("1", "0", "0") ACKED("2", "1", "1") FINAL("30", "3", "0", "0") FINAL("31", "4", "1", "1") \
+        END("5", "2") /* of the times 10 and 11 */
+
+static void the_greatest_time_is_told_with_its_record(void **state)
+{
+    (void)state;
+    assert_int_equal(judge(TWO_RECORDS TIMED("6", "-3", "1", "11")).count, 0);
+    expect_only(TWO_RECORDS TIMED("6", "-3", "0", "10"), "I23");
+    expect_only(TWO_RECORDS TIMED("6", "-3", "-1", "-1"), "I23");
+}
+
+static void an_offset_is_told_with_the_time_of_its_record(void **state)
+{
+    (void)state;
+    assert_int_equal(judge(TWO_RECORDS TIMED("6", "11", "1", "11")).count, 0);
+    expect_told(TWO_RECORDS TIMED("6", "9", "0", "9"), "I23", "is told (for 9) with the timestamp 9, which is 10");
+    expect_told(TWO_RECORDS TIMED("6", "-3", "1", "10"), "I23", "with the timestamp 10, which is 11");
+    expect_told(TWO_RECORDS TIMED("6", "-1", "2", "11"), "I23", "with the timestamp 11, which is -1");
+}
+
 static void a_topic_that_was_created_and_is_said_to_lack_is_I23(void **state)
 {
     (void)state;
@@ -643,6 +706,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_good_history_is_good),
         cmocka_unit_test(an_acknowledged_record_that_is_gone_is_I1),
+        cmocka_unit_test(a_record_that_was_written_and_had_time_may_not_go),
+        cmocka_unit_test(a_record_that_was_written_when_a_crash_or_a_bad_disk_came_may_go),
+        cmocka_unit_test(a_record_without_acks_that_was_sent_a_while_after_the_faults_has_come),
         cmocka_unit_test(records_before_the_start_of_a_topic_with_retention_may_go),
         cmocka_unit_test(records_that_retention_takes_beside_the_final_reader_may_go),
         cmocka_unit_test(records_behind_the_start_of_a_topic_with_retention_may_not_go),
@@ -687,6 +753,8 @@ int main(void)
         cmocka_unit_test(a_latest_offset_below_what_is_known_is_I23),
         cmocka_unit_test(an_earliest_offset_that_is_not_0_is_I23),
         cmocka_unit_test(a_wrong_offset_for_a_time_is_I23),
+        cmocka_unit_test(the_greatest_time_is_told_with_its_record),
+        cmocka_unit_test(an_offset_is_told_with_the_time_of_its_record),
         cmocka_unit_test(a_topic_that_was_created_and_is_said_to_lack_is_I23),
         cmocka_unit_test(a_topic_that_was_never_created_and_is_there_is_I23),
         cmocka_unit_test(a_history_reads_as_it_was_written),

@@ -173,6 +173,7 @@ static void what_was_refused_and_what_is_written_again_overtake_nothing(void **s
     send(f, 1, 'c');
     append(f, "b");
     append(f, "c");
+    f->position_bytes = 0;
     append(f, "b"); /* by a start that finds it in the journal */
     expect(f, 2, 0);
 }
@@ -189,6 +190,26 @@ static void what_was_sent_twice_may_be_either(void **state)
     expect(f, 1, 0);
 }
 
+static void what_was_sent_once_and_is_appended_twice_is_told(void **state)
+{
+    (void)state;
+    struct fixture *f = given(1, REC_NO_PRODUCER_ID);
+    send(f, 1, 'a');
+    append(f, "aa");
+    expect(f, 1, 1);
+}
+
+static void what_was_sent_twice_may_be_appended_twice(void **state)
+{
+    (void)state;
+    struct fixture *f = given(1, REC_NO_PRODUCER_ID);
+    send(f, 1, 'a');
+    append(f, "a");
+    send(f, 2, 'a');
+    append(f, "a");
+    expect(f, 1, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -198,6 +219,8 @@ int main(void)
         cmocka_unit_test(other_connections_and_partitions_have_an_order_of_their_own),
         cmocka_unit_test(what_was_refused_and_what_is_written_again_overtake_nothing),
         cmocka_unit_test(what_was_sent_twice_may_be_either),
+        cmocka_unit_test(what_was_sent_once_and_is_appended_twice_is_told),
+        cmocka_unit_test(what_was_sent_twice_may_be_appended_twice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

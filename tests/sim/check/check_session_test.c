@@ -120,7 +120,7 @@ static void is_answered_on(uint32_t slot, int32_t session, int16_t error, const 
         kafka_fetch_response_partition_data_init(&partitions[i]);
         partitions[i].partition_index = rows[i].partition;
         partitions[i].error_code = rows[i].error;
-        partitions[i].high_watermark = rows[i].watermark;
+        partitions[i].high_watermark = partitions[i].last_stable_offset = rows[i].watermark;
         partitions[i].log_start_offset = rows[i].log_start;
     }
     struct kafka_fetch_response_fetchable_topic_response topic;
