@@ -151,6 +151,7 @@ def test_health_in_every_state():
                 for _ in range(3):
                     deaf.send(wire.FETCH, 11, deaf.fetch_body("t", {0: 0}))
                 until(lambda: metrics(port)[0]["weir_requests_in_flight"] >= 1, 10, "answers that nobody reads")
+                until(lambda: (200, {"status": "ready"}) in seen, 10, "it serves")
                 broker.stop()
         finally:
             is_over.set()
@@ -161,7 +162,6 @@ def test_health_in_every_state():
         for state, reason in reasons.items():
             wanted = (503, {"status": "unavailable", "reason": reason, "shard": 0, "state": state})
             check(wanted in seen, f"{state} is not seen, or told otherwise: {seen}")
-        check((200, {"status": "ready"}) in seen, f"ready is not seen: {seen}")
         reasons["stopped"] = "stopping"  # the shards have ended, and the page has not: too short to be there each time
         for status, answer in seen:
             if status != 200:
@@ -370,6 +370,74 @@ def test_metrics_count_what_clients_do():
             check(0 < after["process_open_fds"] < after["process_max_fds"], "descriptors")
             for name in re.findall(r"^# TYPE (\w+) counter$", text, re.M):
                 check(name.endswith("_total"), f"{name} is a counter")
+
+
+def rise(port, before, name):
+    return metrics(port)[0][name] - before.get(name, 0)
+
+
+def test_what_is_stored_is_counted_and_nothing_else():
+    """What was there already, what comes out of order, and requests that get no answer."""
+    broker, port = broker_with_http(2)
+    with broker:
+        with Conn(broker.host, broker.port) as conn:
+            equal(conn.create_topic("t")[0], 0, "create")
+            before, _ = metrics(port)
+
+            def produce(sequence, count=1):
+                sent = batch([b"x"] * count, producer_id=5, producer_epoch=0, sequence=sequence)
+                return conn.produce("t", {0: sent})[("t", 0)][0]
+
+            equal(produce(0, 3), 0, "the first batch")
+            equal(produce(0, 3), 0, "the same once more")
+            equal(produce(7), 45, "one that is not the next")
+            equal(rise(port, before, "weir_produce_batches_total"), 1, "batches")
+            equal(rise(port, before, "weir_produce_records_total"), 3, "records")
+            equal(rise(port, before, "weir_produce_duplicate_batches_total"), 1, "duplicates")
+            equal(rise(port, before, "weir_produce_refused_batches_total"), 1, "refused")
+            values, _ = metrics(port)
+            equal(values['weir_topic_size_bytes{topic="t"}'], rise(port, before, "weir_produce_bytes_total"), "bytes")
+
+            requests = 'weir_request_duration_seconds_count{api="Produce"}'
+            equal(rise(port, before, requests), 3, "requests")
+            conn.produce("t", {0: batch([b"x"])}, acks=0)
+            until(lambda: rise(port, before, requests) == 4, 10, "a request without an answer")
+            equal(rise(port, before, "weir_produce_records_total"), 4, "records")
+            equal(rise(port, before, "weir_requests_closed_total"), 0, "closed")
+            conn.produce("t", {9: batch([b"x"])}, acks=0)
+            until(lambda: rise(port, before, "weir_requests_closed_total") == 1, 10, "one that closes its connection")
+            equal(rise(port, before, requests), 4, "requests")
+
+
+def test_syncs_and_classes_of_memory():
+    broker, port = broker_with_http(2)
+    with broker:
+        with Conn(broker.host, broker.port) as conn:
+            equal(conn.create_topic("t", 4)[0], 0, "create")
+            for _ in range(20):
+                errors = conn.produce("t", {part: batch([b"x"]) for part in range(4)})
+                equal({error for error, _ in errors.values()}, {0}, "produce")
+            for i in range(3):
+                conn.produce("t", {i: batch([b"x" * 900000])})
+        values, _ = metrics(port)
+        syncs = values["weir_journal_syncs_total"]
+        check(syncs >= 20, f"{syncs} syncs")
+        equal(values["weir_journal_sync_entries_count"], syncs, "syncs with a size")
+        equal(values["weir_journal_sync_entries_sum"], values["weir_journal_entries_total"], "entries of all of them")
+        check(values['weir_journal_sync_entries_bucket{le="1"}'] < syncs, "four appends of one request share a sync")
+        check(values['weir_sync_duration_seconds_count{of="journal"}'] >= syncs, "syncs of the journal that were timed")
+        check(values['weir_sync_duration_seconds_sum{of="journal"}'] > 0, "how long they took")
+        check('weir_sync_duration_seconds_count{of="logs"}' in values, "syncs of logs")
+
+        def classes(values, shard):
+            return {name: values[f'weir_memory_class_used_bytes{{shard="{shard}",class="{name}"}}'] for name in ("control", "replication", "clients")}
+
+        with socket.create_connection((broker.host, broker.port)) as half:
+            half.sendall(b"\0\x0f\0\0" + b"\0" * 600000)  # of a request of 983,040 bytes
+            values = until(lambda: [now for now, _ in [metrics(port)] if sum(classes(now, shard)["clients"] for shard in range(2)) >= 600000],
+                           10, "half a request takes clients' memory")[0]
+            for shard in range(2):
+                equal(sum(classes(values, shard).values()), values[f'weir_memory_used_bytes{{shard="{shard}"}}'], f"the classes of shard {shard}")
 
 
 def test_long_tables_are_told_whole():

@@ -359,6 +359,11 @@ size_t base_pages_used_bytes(const struct base_pages *pages)
     return count * BASE_PAGE_BYTES;
 }
 
+size_t base_pages_class_bytes(const struct base_pages *pages, enum base_class class)
+{
+    return pages->used[class] * BASE_PAGE_BYTES;
+}
+
 size_t base_pages_room_bytes(const struct base_pages *pages, enum base_class class)
 {
     return (size_t)room_pages(pages, class) * BASE_PAGE_BYTES;

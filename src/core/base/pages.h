@@ -53,6 +53,7 @@ uint32_t base_pages_refused(const struct base_pages *pages); /* so far */
 uint64_t base_pages_missed(const struct base_pages *pages); /* takings that found no room, ever; for what reason ever */
 size_t base_pages_block_bytes(const struct base_pages *pages, const void *block);
 size_t base_pages_used_bytes(const struct base_pages *pages); /* all classes */
+size_t base_pages_class_bytes(const struct base_pages *pages, enum base_class class);
 /* What the class may still take, fragmentation aside. */
 size_t base_pages_room_bytes(const struct base_pages *pages, enum base_class class);
 /* Blocks out: 0 at quiescence but for the long-lived. */

@@ -226,6 +226,8 @@ static void on_done(struct broker *broker, const struct port_event *event, struc
     UNREACHABLE();
 }
 
+bool broker_is_token_of_journal(uint64_t token) { return token >> 56 == JOURNAL_TOKEN_ROOM; }
+
 static void on_turn(struct broker *broker, const struct port_event *event, struct port_out *out)
 {
     plog_turn(broker->plog, event, out);
@@ -650,11 +652,15 @@ void broker_view(const struct broker *broker, struct broker_view *view_out)
         view_out->journal_syncs = journal.syncs;
         view_out->journal_groups = journal.groups;
         view_out->journal_entries = journal.entries;
+        _Static_assert(sizeof view_out->journal_sync_sizes == sizeof journal.sync_sizes, "copied whole");
+        memcpy(view_out->journal_sync_sizes, journal.sync_sizes, sizeof journal.sync_sizes);
+        view_out->journal_synced_entries = journal.synced_entries;
         view_out->journal_bytes = journal.bytes;
         view_out->is_journal_full = journal.is_full;
     }
     for (unsigned class = 0; class < BASE_CLASS_COUNT; class ++) {
         view_out->memory_room_bytes[class] = base_pages_room_bytes(broker->pages, (enum base_class) class);
+        view_out->memory_class_bytes[class] = base_pages_class_bytes(broker->pages, (enum base_class) class);
     }
     struct group_view groups;
     group_view(broker->groups, &groups);

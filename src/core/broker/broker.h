@@ -174,14 +174,18 @@ void broker_histogram_add(struct broker_histogram *histogram, const uint64_t bou
 
 /* Of this shard, since start. What is produced is counted where the partition is, requests where their connection is. */
 struct broker_counters {
-    struct broker_histogram
-        requests[BROKER_APIS_MAX]; /* by api key: from the whole frame to the answer given to the network */
-    uint64_t requests_closed;      /* ended by closing the connection instead of an answer */
-    uint64_t produced_batches, produced_records, produced_bytes; /* taken; bytes as they are stored */
+    struct broker_histogram requests
+        [BROKER_APIS_MAX]; /* by api key: from the whole frame to the answer given to the network, or to where none is due */
+    uint64_t requests_closed; /* ended by closing the connection instead of an answer */
+    uint64_t produced_batches, produced_records, produced_bytes; /* stored, as they are stored */
+    uint64_t duplicate_batches;                                  /* answered as what they repeat */
     uint64_t refused_batches;                                    /* with whatever error */
     uint64_t fetched_bytes;                                      /* of records, in answers */
 };
 const struct broker_counters *broker_counters(const struct broker *broker);
+
+/* Of an effect: whether it is the journal's, not a log's. */
+bool broker_is_token_of_journal(uint64_t token);
 
 struct broker_view {
     enum broker_state state;
@@ -195,11 +199,14 @@ struct broker_view {
     uint32_t refused, refusals_left; /* of refuse_count */
     uint64_t memory_used_bytes;      /* blocks out of the region's pages */
     uint64_t memory_total_bytes;
-    uint64_t memory_room_bytes[3]; /* what control, replication and clients could still take (enum base_class) */
-    uint64_t journal_syncs, journal_groups, journal_entries;           /* shard 0: issued or written since start */
-    uint64_t journal_bytes;                                            /* shard 0: what a restart would read */
-    bool is_journal_full;                                              /* shard 0: near its limit */
-    uint32_t inbox, outbox;                                            /* messages waiting */
+    uint64_t memory_room_bytes[3];  /* what control, replication and clients could still take (enum base_class) */
+    uint64_t memory_class_bytes[3]; /* and what they have taken */
+    uint64_t journal_syncs, journal_groups, journal_entries; /* shard 0: issued or written since start */
+    uint64_t journal_sync_sizes[BROKER_BUCKETS]; /* shard 0: how many syncs were for 1, up to 2, up to 4 entries ... */
+    uint64_t journal_synced_entries;             /* shard 0: of all of them */
+    uint64_t journal_bytes;                      /* shard 0: what a restart would read */
+    bool is_journal_full;                        /* shard 0: near its limit */
+    uint32_t inbox, outbox;                      /* messages waiting */
     uint32_t waiting_for_memory, waiting_for_requests;                 /* connections */
     uint32_t starved;                                                  /* requests that wait for memory */
     uint64_t accepted_total, closed_total, received_bytes, sent_bytes; /* connections */

@@ -79,6 +79,7 @@ struct back_op {
     enum back_op_kind kind;
     uint8_t *block; /* of a batch that is not stored as it came; NULL: none */
     struct asker asker;
+    uint32_t batch_bytes, batch_records; /* BACK_APPEND: what is counted once it is done */
 };
 
 /* ---- the front -------------------------------------------------------------------------------------------------- */
@@ -514,7 +515,7 @@ void addresses_message(struct broker *broker, const struct port_message *message
 
 /* broker__counters.c */
 void count_answer(struct broker *broker, const struct request *request);
-void count_produced(struct broker *broker, const struct rec_batch *batch);
+void count_appended(struct broker *broker, const struct back_op *op, enum plog_result result);
 
 /* broker__batch.c */
 struct rec_rules batch_rules(const struct broker *broker, const struct metadata_topic *topic);

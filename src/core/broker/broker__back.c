@@ -279,7 +279,12 @@ static void on_append(struct broker *broker, const struct port_message *message,
     struct plog_view view;
     plog_view(broker->plog, log->ref, &view);
     uint32_t op = back_take_op(broker, BACK_APPEND, asker);
-    if (op != BASE_POOL_NONE) { ((struct back_op *)base_pool_at(&broker->back_ops, op))->block = stored.block; }
+    if (op != BASE_POOL_NONE) {
+        struct back_op *kept = base_pool_at(&broker->back_ops, op);
+        kept->block = stored.block;
+        kept->batch_bytes = (uint32_t)stored.bytes.size_bytes;
+        kept->batch_records = (uint32_t)facts.batch.record_count;
+    }
     struct plog_append append = {.token = (uint64_t)op + 1,
                                  .batches = unconst(stored.bytes.at),
                                  .size_bytes = (uint32_t)stored.bytes.size_bytes,
@@ -291,10 +296,7 @@ static void on_append(struct broker *broker, const struct port_message *message,
         /* Retriable, and nothing of it is in the log. */
         give_block(broker, stored.block);
         answer_append(broker, asker, KAFKA_ERROR_NOT_LEADER_OR_FOLLOWER, REC_OK, -1, NULL, out);
-        return;
     }
-    facts.batch.size_bytes = stored.bytes.size_bytes;
-    count_produced(broker, &facts.batch);
 }
 
 /* ---- read ------------------------------------------------------------------------------------------------------------------- */
@@ -541,6 +543,7 @@ static void on_op_done(struct broker *broker, const struct plog_out *item, struc
         if (error_of(item->result) != KAFKA_ERROR_NONE) {
             refuse_append(broker, op.asker, error_of(item->result), REC_OK, -1, item->ref, out);
         } else {
+            count_appended(broker, &op, item->result);
             answer_append(broker, op.asker, KAFKA_ERROR_NONE, REC_OK, -1, item, out);
         }
         return;

@@ -33,11 +33,17 @@ void count_answer(struct broker *broker, const struct request *request)
     }
 }
 
-void count_produced(struct broker *broker, const struct rec_batch *batch)
+/* A duplicate is answered like what it repeats, and is not stored again. */
+void count_appended(struct broker *broker, const struct back_op *op, enum plog_result result)
 {
+    if (result == PLOG_DUPLICATE) {
+        broker->counters.duplicate_batches += 1;
+        return;
+    }
+    CHECK(result == PLOG_OK);
     broker->counters.produced_batches += 1;
-    broker->counters.produced_records += (uint64_t)batch->record_count;
-    broker->counters.produced_bytes += batch->size_bytes;
+    broker->counters.produced_records += op->batch_records;
+    broker->counters.produced_bytes += op->batch_bytes;
 }
 
 const struct broker_counters *broker_counters(const struct broker *broker) { return &broker->counters; }

@@ -266,8 +266,10 @@ void produce_answered(struct broker *broker, struct request *request, struct por
     const struct kafka_produce_request *produce = request->decoded;
     if (produce->acks == 0) {
         if (has_failure(request)) {
+            broker->counters.requests_closed += 1;
             request_answer_end(broker, request, out);
         } else {
+            count_answer(broker, request);
             request_answer_none(broker, request, out);
         }
         return;

@@ -193,6 +193,17 @@ void journal__append_pump(struct journal *journal, struct port_out *out)
     if (journal->end - journal->begin >= journal->bytes_max / 2) { journal->is_checkpoint_wanted = true; }
 }
 
+/* Only one sync is under way, so that all before this group are synced. */
+static void count_sync(struct journal *journal, const struct journal__group *group)
+{
+    uint64_t entries = group->queue_end - journal->queue_synced;
+    uint32_t size = 0;
+    while (size + 1 < JOURNAL_SYNC_SIZES && entries > UINT64_C(1) << size) { size += 1; }
+    journal->syncs += 1;
+    journal->sync_sizes[size] += 1;
+    journal->synced_entries += entries;
+}
+
 void journal__append_sync(struct journal *journal, struct port_out *out)
 {
     if (journal__is_failed(journal) || journal->is_syncing || journal->group_out == journal->group_tail) { return; }
@@ -201,7 +212,7 @@ void journal__append_sync(struct journal *journal, struct port_out *out)
     (void)journal__emit_file(journal, PORT_SYNC, group->slot, journal__token(JOURNAL__FOR_SYNC, 0), out);
     group->state = JOURNAL__GROUP_SYNCING;
     journal->is_syncing = true;
-    journal->syncs += 1;
+    count_sync(journal, group);
     if (journal->queue_gathered < journal->queue_tail) { out->wants_turn = true; }
 }
 

@@ -361,7 +361,9 @@ void journal_view(const struct journal *journal, struct journal_view *view_out)
         .is_short_of_room = journal->reserve.is_short,
         .is_waiting = is_waiting(journal),
         .is_failed = journal__is_failed(journal),
+        .synced_entries = journal->synced_entries,
     };
+    memcpy(view_out->sync_sizes, journal->sync_sizes, sizeof view_out->sync_sizes);
 }
 
 bool journal_is_sound(const struct journal *journal)

@@ -147,10 +147,15 @@ void journal_wait_no_more(struct journal *journal, struct port_out *out);
  * its owner ends it, files are closed, then JOURNAL_OUT_STOPPED. */
 void journal_stop(struct journal *journal, struct port_out *out);
 
+/* How many syncs were asked for 1 entry, up to 2, up to 4 ... each alone; the last: more. */
+#define JOURNAL_SYNC_SIZES 16
+
 struct journal_view {
     uint64_t bytes;           /* from the checkpoint's begin to the end */
     uint64_t groups, entries; /* written since start */
     uint64_t syncs;           /* issued since start */
+    uint64_t sync_sizes[JOURNAL_SYNC_SIZES];
+    uint64_t synced_entries; /* the sum of them */
     uint32_t in_flight;
     bool is_full;          /* near its limit: take nothing new, so that logs can become quiet for the checkpoint */
     bool is_short_of_room; /* the disk is full, or was a moment ago: refuse what only makes more */

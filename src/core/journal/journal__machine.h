@@ -328,6 +328,8 @@ struct journal {
     struct journal__load load;
 
     uint64_t groups_written, entries_written, syncs;
+    uint64_t sync_sizes[JOURNAL_SYNC_SIZES];
+    uint64_t synced_entries;
 };
 
 /* journal.c */

@@ -38,12 +38,18 @@ struct observe_commit {
     uint32_t group_bytes;
 };
 
+/* How long the host took for what the machine asked. */
+struct observe_times {
+    struct broker_histogram turns; /* steps with what they asked to be done at once, and rounds of sends */
+    struct broker_histogram journal_syncs, log_syncs;
+};
+
 struct observe_snapshot {
-    bool is_there; /* the shard has answered this time; if not, view, counters and turns are those of its last answer */
+    bool is_there; /* the shard has answered this time; if not, view, counters and times are those of its last answer */
     bool is_whole; /* its tables are all here */
     struct broker_view view;
     struct broker_counters counters;
-    struct broker_histogram turns; /* how long the host was at each step and what it asked for */
+    struct observe_times times;
     struct observe_log *logs;
     uint32_t log_count;
     struct observe_commit *commits;
@@ -66,7 +72,7 @@ struct observe_shard {
     uint32_t index;
     uint64_t alarm_ns;   /* of the machine's last step */
     bool wants_continue; /* the machine does */
-    struct broker_histogram turns;
+    struct observe_times times;
     /* The tables that are being written down. */
     struct observe_snapshot tables;
     uint64_t round; /* for whom; 0: for nobody */
@@ -97,7 +103,9 @@ MUST_USE
 bool observe_init(struct observe *observe, struct host *host);
 /* host_config.step, with struct observe_shard as machine. */
 void observe_step(void *machine, const struct port_event *event, struct port_out *out);
-void observe_turn(struct observe *observe, uint32_t shard, uint64_t ns); /* host_notes.turn */
+/* As in host_notes. */
+void observe_turn(struct observe *observe, uint32_t shard, uint64_t ns);
+void observe_synced(struct observe *observe, uint32_t shard, uint64_t token, uint64_t ns);
 /* Asks every shard; from one thread at a time. To be freed; NULL: no memory. */
 MUST_USE
 struct observe_snapshot *observe_take(struct observe *observe, enum observe_what what);

@@ -99,6 +99,20 @@ static uint64_t number_of(const struct observe_snapshot *snapshot, const struct 
     }
 }
 
+static void print_classes(const struct metrics *m, const char *name, size_t at, const char *help)
+{
+    static const char *const classes[BASE_CLASS_COUNT] = {"control", "replication", "clients"};
+    head(m, name, "gauge", help);
+    for (uint32_t s = 0; s < m->observe->shard_count; s++) {
+        uint64_t values[BASE_CLASS_COUNT];
+        memcpy(values, (const uint8_t *)&m->snapshots[s].view + at, sizeof values);
+        for (unsigned class = 0; class < BASE_CLASS_COUNT; class += 1) {
+            fprintf(m->file, "weir_%s{shard=\"%" PRIu32 "\",class=\"%s\"} %" PRIu64 "\n", name, s, classes[class],
+                    values[class]);
+        }
+    }
+}
+
 static void print_numbers(const struct metrics *m)
 {
     for (size_t i = 0; i < BASE_ARRAY_COUNT(numbers); i++) {
@@ -119,14 +133,10 @@ static void print_numbers(const struct metrics *m)
         fprintf(m->file, "weir_shard_ring_messages{shard=\"%" PRIu32 "\"} %" PRIu64 "\n", s,
                 host_messages_waiting(m->observe->host, s));
     }
-    static const char *const classes[BASE_CLASS_COUNT] = {"control", "replication", "clients"};
-    head(m, "memory_room_bytes", "gauge", "Memory that a class of work could still take.");
-    for (uint32_t s = 0; s < m->observe->shard_count; s++) {
-        for (unsigned class = 0; class < BASE_CLASS_COUNT; class += 1) {
-            fprintf(m->file, "weir_memory_room_bytes{shard=\"%" PRIu32 "\",class=\"%s\"} %" PRIu64 "\n", s,
-                    classes[class], m->snapshots[s].view.memory_room_bytes[class]);
-        }
-    }
+    print_classes(m, "memory_room_bytes", offsetof(struct broker_view, memory_room_bytes),
+                  "Memory that a class of work could still take.");
+    print_classes(m, "memory_class_used_bytes", offsetof(struct broker_view, memory_class_bytes),
+                  "Memory that it has taken.");
     bool is_failed = false;
     for (uint32_t s = 0; s < m->observe->shard_count; s++) {
         is_failed = is_failed || m->snapshots[s].view.is_disk_failed;
@@ -173,29 +183,65 @@ static void print_histogram(const struct metrics *m, const char *name, const cha
     fprintf(m->file, "weir_%s_count%s%s%s %" PRIu64 "\n", name, open, labels, close, sum);
 }
 
+/* What it has counted. */
+static uint64_t add_histogram(struct broker_histogram *sum, const struct broker_histogram *one)
+{
+    uint64_t count = 0;
+    sum->sum_ns += one->sum_ns;
+    for (uint32_t i = 0; i < BROKER_BUCKETS; i++) {
+        sum->counts[i] += one->counts[i];
+        count += one->counts[i];
+    }
+    return count;
+}
+
+static void print_syncs(const struct metrics *m)
+{
+    struct broker_histogram logs = {{0}, 0};
+    struct broker_histogram journal = {{0}, 0};
+    for (uint32_t s = 0; s < m->observe->shard_count; s++) {
+        (void)add_histogram(&logs, &m->snapshots[s].times.log_syncs); /* told below, all in one */
+        (void)add_histogram(&journal, &m->snapshots[s].times.journal_syncs);
+    }
+    head(m, "sync_duration_seconds", "histogram",
+         "From where a sync was asked for to where it was done, what it waited for others included.");
+    print_histogram(m, "sync_duration_seconds", "of=\"journal\"", &journal, broker_request_bounds_ns);
+    print_histogram(m, "sync_duration_seconds", "of=\"logs\"", &logs, broker_request_bounds_ns);
+    const struct broker_view *view = &m->snapshots[0].view; /* the journal is the first shard's */
+    uint64_t sum = 0;
+    head(m, "journal_sync_entries", "histogram", "Entries that shared a sync of the journal.");
+    for (uint32_t i = 0; i < BROKER_BUCKETS; i++) {
+        sum += view->journal_sync_sizes[i];
+        if (i + 1 < BROKER_BUCKETS) {
+            fprintf(m->file, "weir_journal_sync_entries_bucket{le=\"%u\"} %" PRIu64 "\n", 1u << i, sum);
+        } else {
+            fprintf(m->file, "weir_journal_sync_entries_bucket{le=\"+Inf\"} %" PRIu64 "\n", sum);
+        }
+    }
+    fprintf(m->file, "weir_journal_sync_entries_sum %" PRIu64 "\nweir_journal_sync_entries_count %" PRIu64 "\n",
+            view->journal_synced_entries, sum);
+}
+
 static void print_counters(const struct metrics *m)
 {
 #define COUNTER(name, field, help) print_counter(m, name, offsetof(struct broker_counters, field), help)
-    COUNTER("produce_batches_total", produced_batches, "Record batches taken from producers.");
+    COUNTER("produce_batches_total", produced_batches, "Record batches of producers that were stored.");
     COUNTER("produce_records_total", produced_records, "Records in them.");
     COUNTER("produce_bytes_total", produced_bytes, "Bytes of them, as they are stored.");
+    COUNTER("produce_duplicate_batches_total", duplicate_batches,
+            "Record batches that were there already, and were not stored again.");
     COUNTER("produce_refused_batches_total", refused_batches, "Record batches answered with an error.");
     COUNTER("fetch_bytes_total", fetched_bytes, "Bytes of record batches in answers to consumers.");
     COUNTER("requests_closed_total", requests_closed,
             "Requests ended by closing their connection, for they could not be answered.");
 #undef COUNTER
     head(m, "request_duration_seconds", "histogram",
-         "From a whole request to its answer, the time it was parked included.");
+         "From a whole request to its answer, or to where none is due; the time it was parked included.");
     for (int16_t key = 0; key < BROKER_APIS_MAX; key++) {
         struct broker_histogram sum = {{0}, 0};
         uint64_t count = 0;
         for (uint32_t s = 0; s < m->observe->shard_count; s++) {
-            const struct broker_histogram *one = &m->snapshots[s].counters.requests[key];
-            sum.sum_ns += one->sum_ns;
-            for (uint32_t i = 0; i < BROKER_BUCKETS; i++) {
-                sum.counts[i] += one->counts[i];
-                count += one->counts[i];
-            }
+            count += add_histogram(&sum, &m->snapshots[s].counters.requests[key]);
         }
         const struct kafka_api_info *info = count == 0 ? NULL : kafka_api_info(key);
         if (info == NULL) { continue; }
@@ -208,8 +254,9 @@ static void print_counters(const struct metrics *m)
     for (uint32_t s = 0; s < m->observe->shard_count; s++) {
         char labels[64];
         (void)snprintf(labels, sizeof labels, "shard=\"%" PRIu32 "\"", s); /* short */
-        print_histogram(m, "shard_turn_seconds", labels, &m->snapshots[s].turns, observe_turn_bounds_ns);
+        print_histogram(m, "shard_turn_seconds", labels, &m->snapshots[s].times.turns, observe_turn_bounds_ns);
     }
+    print_syncs(m);
 }
 
 /* ---- topics and groups ---- */

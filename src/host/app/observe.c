@@ -171,7 +171,7 @@ static void answer(struct observe_shard *shard)
     if (is_new) {
         snapshot->view = view;
         snapshot->counters = *counters;
-        snapshot->turns = shard->turns;
+        snapshot->times = shard->times;
         snapshot->is_there = true;
     }
     uint64_t round = observe->round;
@@ -213,7 +213,14 @@ void observe_step(void *machine, const struct port_event *event, struct port_out
 
 void observe_turn(struct observe *observe, uint32_t shard, uint64_t ns)
 {
-    broker_histogram_add(&observe->shards[shard].turns, observe_turn_bounds_ns, ns);
+    broker_histogram_add(&observe->shards[shard].times.turns, observe_turn_bounds_ns, ns);
+}
+
+void observe_synced(struct observe *observe, uint32_t shard, uint64_t token, uint64_t ns)
+{
+    struct observe_times *times = &observe->shards[shard].times;
+    bool is_journal = broker_is_token_of_journal(token);
+    broker_histogram_add(is_journal ? &times->journal_syncs : &times->log_syncs, broker_request_bounds_ns, ns);
 }
 
 /* ---- who asks ---- */
@@ -233,7 +240,7 @@ static void remember(struct observe_shard *shard, struct observe_snapshot *snaps
     if (snapshot->is_there) {
         shard->last.view = snapshot->view;
         shard->last.counters = snapshot->counters;
-        shard->last.turns = snapshot->turns;
+        shard->last.times = snapshot->times;
         return;
     }
     *snapshot = shard->last;

@@ -340,6 +340,12 @@ static void on_turn(void *context, uint32_t shard, uint64_t ns)
     observe_turn(&serve->observe, shard, ns);
 }
 
+static void on_synced(void *context, uint32_t shard, uint64_t token, uint64_t ns)
+{
+    struct serve *serve = context;
+    observe_synced(&serve->observe, shard, token, ns);
+}
+
 /* As clients are told. */
 static void add_listeners(struct base_text *line, const struct serve *serve, const uint16_t ports[BROKER_LISTENERS_MAX])
 {
@@ -421,7 +427,12 @@ static int run(struct serve *serve)
         .files_max = BROKER_FILE_SLOTS(config->files_max),
         .step = observe_step,
         .machines = serve->machines,
-        .notes = {.context = serve, .log = on_log, .level = on_level, .ready = on_ready, .turn = on_turn},
+        .notes = {.context = serve,
+                  .log = on_log,
+                  .level = on_level,
+                  .ready = on_ready,
+                  .turn = on_turn,
+                  .synced = on_synced},
     };
     char why[HOST_WHY_BYTES];
     if (host_create(&host_config, &serve->host, why) != PORT_OK) { return app_error(NULL, "%s", why); }

@@ -235,6 +235,7 @@ static void do_by_id(struct shard *shard, const struct port_effect *effect)
 {
     struct op *op = host__op_take(shard, effect);
     struct file *file = find(shard, effect->file);
+    op->begun_ns = shard->now_ns;
     if (file == NULL) {
         host__complete(op, PORT_CLOSED, 0);
     } else if (effect->kind == PORT_READ) {

@@ -33,6 +33,8 @@ struct host_notes {
     void (*stopped)(void *context, uint32_t shard);
     /* One step with what it asked for carried out, or one round of sends, has kept the shard from all else for so long. */
     void (*turn)(void *context, uint32_t shard, uint64_t ns);
+    /* A PORT_SYNC is done: so long after it was asked for, what it waited for the disk's thread included. */
+    void (*synced)(void *context, uint32_t shard, uint64_t token, uint64_t ns);
 };
 
 struct host_config {

@@ -30,6 +30,7 @@ struct op {
     bool is_warming;      /* not an effect: reads what a connection is about to send into the page cache */
     int fd;               /* file work: the descriptor; -1: by name */
     uint64_t count;
+    uint64_t begun_ns; /* work on a file: when it was asked for */
     struct port_address address;
     uint32_t piece;            /* sends: the piece at hand ... */
     uint64_t piece_done_bytes; /* ... and how much of it has left */

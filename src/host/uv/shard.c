@@ -233,6 +233,10 @@ static void deliver_completions(struct shard *shard)
         event->done.file = op->effect.file;
         event->done.address = op->address;
         event->done.is_more = op->is_more;
+        const struct host_notes *notes = &shard->host->config.notes;
+        if (op->effect.kind == PORT_SYNC && notes->synced != NULL) {
+            notes->synced(notes->context, shard->index, op->effect.token, shard->now_ns - op->begun_ns);
+        }
         host__op_give(shard, op);
         step(shard, PORT_EVENT_DONE);
     }
