@@ -680,16 +680,19 @@ bool broker_each_log(const struct broker *broker, uint32_t *cursor, struct broke
     if (!plog_each(broker->plog, cursor, &ref, &id)) { return false; }
     struct plog_view view;
     plog_view(broker->plog, ref, &view);
-    *view_out = (struct broker_log_view){.id = view.id,
-                                         .topic = view.name,
-                                         .offset_start = view.offset_start,
-                                         .start_next = view.start_next,
-                                         .offset_end = view.offset_end,
-                                         .watermark = view.watermark,
-                                         .leader_epoch = view.leader_epoch,
-                                         .size_bytes = view.size_bytes,
-                                         .is_failed = view.is_failed,
-                                         .is_damaged = view.is_damaged};
+    const struct back_log *log = &broker->logs[ref.slot];
+    *view_out =
+        (struct broker_log_view){.id = view.id,
+                                 .fetched_bytes = log->ref.generation == ref.generation ? log->fetched_bytes : 0,
+                                 .topic = view.name,
+                                 .offset_start = view.offset_start,
+                                 .start_next = view.start_next,
+                                 .offset_end = view.offset_end,
+                                 .watermark = view.watermark,
+                                 .leader_epoch = view.leader_epoch,
+                                 .size_bytes = view.size_bytes,
+                                 .is_failed = view.is_failed,
+                                 .is_damaged = view.is_damaged};
     return true;
 }
 

@@ -231,6 +231,7 @@ struct broker_log_view {
     int64_t watermark;
     int32_t leader_epoch;
     uint64_t size_bytes;
+    uint64_t fetched_bytes; /* in answers that have left, since start */
     bool is_failed;
     bool is_damaged;
 };

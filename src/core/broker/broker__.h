@@ -60,6 +60,7 @@ struct back_log {
     struct rec_rules rules;
     struct batch_form form;
     bool is_damage_told;
+    uint64_t fetched_bytes; /* of its batches, in answers, since start */
 };
 
 /* Work of plog that somebody waits for. Its token in plog is its pool index + 1. */
@@ -132,6 +133,7 @@ struct part {
     struct group_loan *loan; /* group apis: what its coordinator is asked */
     bool is_patient;         /* it may be answered much later: not one of broker.parts_asked */
     bool is_busy;            /* a read found no handle or no room: nothing is said of what is there */
+    bool is_told;            /* what was read is in an answer */
     int32_t bad_record_index;
     uint16_t verdict;
     int64_t offset; /* base offset; time: offset found */
@@ -514,7 +516,7 @@ void addresses_gone(struct broker *broker, const struct conn_out *item, struct p
 void addresses_message(struct broker *broker, const struct port_message *message, struct port_out *out);
 
 /* broker__counters.c */
-void count_answer(struct broker *broker, const struct request *request);
+void count_answer(struct broker *broker, struct request *request);
 void count_appended(struct broker *broker, const struct back_op *op, enum plog_result result);
 
 /* broker__batch.c */

@@ -358,6 +358,14 @@ static void on_read(struct broker *broker, const struct port_message *message, s
     }
 }
 
+static void on_release(struct broker *broker, const struct port_message *message, struct port_out *out)
+{
+    plog_release(broker->plog, message->words[0], out);
+    if (message->words[4] == 0) { return; }
+    struct back_log *log = open_log_of(broker, get_part(message, 1)); /* it may have been deleted meanwhile */
+    if (log != NULL) { log->fetched_bytes += message->words[4]; }
+}
+
 static void answer_time(struct broker *broker, struct asker asker, int16_t error, int64_t offset, int64_t timestamp_ms,
                         int32_t leader_epoch, struct port_out *out)
 {
@@ -792,7 +800,7 @@ void back_message(struct broker *broker, const struct port_message *message, str
         broker->is_journal_full = message->words[1] != 0;
         return;
     case MSG_READ: on_read(broker, message, out); return;
-    case MSG_RELEASE: plog_release(broker->plog, message->words[0], out); return;
+    case MSG_RELEASE: on_release(broker, message, out); return;
     case MSG_TIME: on_time(broker, message, out); return;
     case MSG_DELETE: about_delete(broker, message, out); return;
     case MSG_SIZE: about_size(broker, message, out); return;

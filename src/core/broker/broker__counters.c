@@ -20,7 +20,7 @@ void broker_histogram_add(struct broker_histogram *histogram, const uint64_t bou
     histogram->sum_ns += ns;
 }
 
-void count_answer(struct broker *broker, const struct request *request)
+void count_answer(struct broker *broker, struct request *request)
 {
     struct broker_counters *counters = &broker->counters;
     if (request->api_key < 0 || request->api_key >= BROKER_APIS_MAX) { return; }
@@ -28,8 +28,10 @@ void count_answer(struct broker *broker, const struct request *request)
     broker_histogram_add(&counters->requests[request->api_key], broker_request_bounds_ns, ns);
     if (request->api_key != KAFKA_API_FETCH) { return; }
     for (uint32_t i = 0; i < request->part_count; i++) {
-        const struct part *part = &request->parts[i];
-        if (part->error == KAFKA_ERROR_NONE && part->lease != 0) { counters->fetched_bytes += part->size_bytes; }
+        struct part *part = &request->parts[i];
+        if (part->error != KAFKA_ERROR_NONE || part->lease == 0) { continue; }
+        counters->fetched_bytes += part->size_bytes;
+        part->is_told = true; /* its log counts it when its lease comes back */
     }
 }
 

@@ -59,6 +59,10 @@ void request_release_lease(struct broker *broker, struct part *part, struct port
     if (part->lease == 0) { return; }
     struct port_message message;
     message_begin(&message, part->shard, MSG_RELEASE)->words[0] = part->lease;
+    if (part->is_told) {
+        put_part(&message, 1, part->id);
+        message.words[4] = part->size_bytes;
+    }
     message_send(broker, &message, out);
     part->lease = 0;
 }

@@ -19,7 +19,7 @@ enum message_kind {
     MSG_READ,     /* 5 offset, 6 bytes_max, 7 current leader epoch asked for -> MSG_READ_DONE */
     MSG_READ_DONE, /* 0-1 asker, 2 error, 3 watermark, 4 log start, 5 file shard | slot << 32, 6 file generation, 7 position,
                           8 size, 9 lease, 10 first batch size, 11 leader epoch, 12 busy */
-    MSG_RELEASE,        /* 0 lease: the loan of a range ends; no answer */
+    MSG_RELEASE, /* 0 lease: the loan of a range ends, 1-3 of which partition, 4 how much of it was in an answer; no answer */
     MSG_TIME,           /* 5 timestamp or special, 6 current leader epoch asked for -> MSG_TIME_DONE */
     MSG_TIME_DONE,      /* 0-1 asker, 2 error, 3 offset, 4 timestamp, 5 leader epoch */
     MSG_DELETE,         /* 5 offset, -1 the watermark: what is before it goes -> MSG_DELETED */

@@ -24,6 +24,7 @@
 struct observe_log {
     struct base_part id;
     uint64_t size_bytes;
+    uint64_t fetched_bytes;
     int64_t offset_start;
     int64_t watermark;
     uint32_t topic_at; /* its name, in names */

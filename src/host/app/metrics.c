@@ -268,6 +268,7 @@ struct row {
     uint32_t group_bytes;
     struct base_part id;
     uint64_t size_bytes;
+    uint64_t fetched_bytes;
     uint64_t lag;
     int64_t offset_start;
     int64_t watermark;
@@ -319,14 +320,17 @@ static void print_words(FILE *file, const char *words, uint32_t size_bytes)
 static void print_topics(const struct metrics *m, struct row *rows, size_t count)
 {
     qsort(rows, count, sizeof *rows, by_words);
-    static const char *const names[] = {"topic_size_bytes", "topic_records", "topic_partitions",
-                                        "topic_partitions_failed"};
-    static const char *const helps[] = {"Bytes of a topic's segments.", "Offsets between a topic's starts and ends.",
-                                        "Partitions of a topic.", "Those of them that can't be used."};
-    for (size_t n = 0; n < BASE_ARRAY_COUNT(names); n++) {
-        head(m, names[n], "gauge", helps[n]);
+    static const struct {
+        const char *name, *type, *help;
+    } kinds[] = {{"topic_size_bytes", "gauge", "Bytes of a topic's segments."},
+                 {"topic_records", "gauge", "Offsets between a topic's starts and ends."},
+                 {"topic_partitions", "gauge", "Partitions of a topic."},
+                 {"topic_partitions_failed", "gauge", "Those of them that can't be used."},
+                 {"topic_fetch_bytes_total", "counter", "Bytes of a topic's batches in answers that consumers got."}};
+    for (size_t n = 0; n < BASE_ARRAY_COUNT(kinds); n++) {
+        head(m, kinds[n].name, kinds[n].type, kinds[n].help);
         for (size_t i = 0; i < count;) {
-            uint64_t values[4] = {0};
+            uint64_t values[BASE_ARRAY_COUNT(kinds)] = {0};
             size_t from = i;
             for (; i < count &&
                    compare_words(rows[i].topic, rows[i].topic_bytes, rows[from].topic, rows[from].topic_bytes) == 0;
@@ -335,8 +339,9 @@ static void print_topics(const struct metrics *m, struct row *rows, size_t count
                 values[1] += (uint64_t)(rows[i].watermark - rows[i].offset_start);
                 values[2] += 1;
                 values[3] += rows[i].failed;
+                values[4] += rows[i].fetched_bytes;
             }
-            fprintf(m->file, "weir_%s{topic=\"", names[n]);
+            fprintf(m->file, "weir_%s{topic=\"", kinds[n].name);
             print_words(m->file, rows[from].topic, rows[from].topic_bytes);
             fprintf(m->file, "\"} %" PRIu64 "\n", values[n]);
         }
@@ -390,6 +395,7 @@ static void print_tables(const struct metrics *m)
                              .group = "",
                              .id = log->id,
                              .size_bytes = log->size_bytes,
+                             .fetched_bytes = log->fetched_bytes,
                              .offset_start = log->offset_start,
                              .watermark = log->watermark < log->offset_start ? log->offset_start : log->watermark,
                              .failed = log->is_failed || log->is_damaged ? 1 : 0};

@@ -82,6 +82,7 @@ static enum taken take_log(struct observe_shard *shard)
     if (!add_name(tables, log.topic, &at)) { return NO_MEMORY; }
     tables->logs[tables->log_count] = (struct observe_log){.id = log.id,
                                                            .size_bytes = log.size_bytes,
+                                                           .fetched_bytes = log.fetched_bytes,
                                                            .offset_start = log.offset_start,
                                                            .watermark = log.watermark,
                                                            .topic_at = at,
