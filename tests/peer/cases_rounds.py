@@ -32,8 +32,11 @@ def a_first_round_with_nobody_left(t, version):
 
 @case("JoinGroup", 9, settings=SLOW)
 def who_comes_into_a_first_round_with_nobody_left(t, version):
-    for word, asked in (("same", {}), ("other", {"protocols": OTHER})):
+    t.create("a")
+    for word, asked in (("same", {}), ("other", {"protocols": OTHER}), ("committed", {})):
         name = t.group(word)
+        if word == "committed":
+            commit(t, 7, name, [(t.topic("a"), [line(0, 5)])])
         one, me = a_round_begins(t, version, name)
         leave(t, 3, name, (me, None))
         one.hear("JoinGroup", version)
