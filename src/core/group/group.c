@@ -430,9 +430,42 @@ static void refuse_too_large(struct groups *groups, struct group__request *reque
     group__assignment_refused(groups, group, error);
 }
 
+static void poll_due(struct groups *groups, uint32_t log_index, struct group_out *item_out)
+{
+    struct group__log *log = &groups->logs[log_index];
+    struct group__group *group = BASE_ITEM(base_list_pop_front(&log->due), struct group__group, due);
+    struct group__round mark = group__mark(log);
+    enum group__verdict verdict = decide_due(groups, group);
+    if (verdict == GROUP__DONE || verdict == GROUP__LATER) { /* later: see group__landed */
+        if (verdict == GROUP__DONE) { group__free_if_nothing(groups, group); }
+        return;
+    }
+    group__rollback(groups, log, mark);
+    if (verdict == GROUP__FULL && !make_room(groups, log_index, item_out)) {
+        group__completion_refused(groups, group, KAFKA_ERROR_UNKNOWN_SERVER_ERROR);
+        return;
+    }
+    base_list_push_front(&log->due, &group->due);
+}
+
+/* A group that all have left is to be empty: that is seen at once, and decided before whoever asks about it. */
+static bool poll_left(struct groups *groups, uint32_t log_index, struct group_out *item_out)
+{
+    struct group__log *log = &groups->logs[log_index];
+    struct group__request *request = BASE_ITEM(base_list_first(&log->waiting), struct group__request, link);
+    struct group__group *group = group__find(groups, request->ask.group_id);
+    bool is_due = group != NULL && base_link_is_on(&group->due) && group->wants_completion && !group->is_touched;
+    if (!is_due || !group__is_left(group) || log_error(groups, log) != KAFKA_ERROR_NONE) { return false; }
+    base_list_remove(&log->due, &group->due);
+    base_list_push_front(&log->due, &group->due);
+    poll_due(groups, log_index, item_out);
+    return true;
+}
+
 static void poll_request(struct groups *groups, uint32_t log_index, struct group_out *item_out)
 {
     struct group__log *log = &groups->logs[log_index];
+    if (poll_left(groups, log_index, item_out)) { return; }
     struct group__request *request = BASE_ITEM(base_list_pop_front(&log->waiting), struct group__request, link);
     struct group__round mark = group__mark(log);
     enum group__verdict verdict = decide(groups, request);
@@ -458,24 +491,6 @@ static void poll_request(struct groups *groups, uint32_t log_index, struct group
         return;
     }
     base_list_push_front(&log->waiting, &request->link);
-}
-
-static void poll_due(struct groups *groups, uint32_t log_index, struct group_out *item_out)
-{
-    struct group__log *log = &groups->logs[log_index];
-    struct group__group *group = BASE_ITEM(base_list_pop_front(&log->due), struct group__group, due);
-    struct group__round mark = group__mark(log);
-    enum group__verdict verdict = decide_due(groups, group);
-    if (verdict == GROUP__DONE || verdict == GROUP__LATER) { /* later: see group__landed */
-        if (verdict == GROUP__DONE) { group__free_if_nothing(groups, group); }
-        return;
-    }
-    group__rollback(groups, log, mark);
-    if (verdict == GROUP__FULL && !make_room(groups, log_index, item_out)) {
-        group__completion_refused(groups, group, KAFKA_ERROR_UNKNOWN_SERVER_ERROR);
-        return;
-    }
-    base_list_push_front(&log->due, &group->due);
 }
 
 static void poll_snapshot(struct groups *groups, uint32_t log_index, struct group_out *item_out)

@@ -121,8 +121,9 @@ struct group__group {
     bool is_extended; /* a member came during the initial delay */
     int64_t initial_left_ms;
     int64_t initial_delay_ms;
-    bool is_touched;    /* the proposal being built, or outstanding, changes what others must see first */
-    bool was_completed; /* by the proposal that is outstanding */
+    struct group__member *heir; /* the static member that has come in its leader's place since; NULL: none */
+    bool is_touched;            /* the proposal being built, or outstanding, changes what others must see first */
+    bool was_completed;         /* by the proposal that is outstanding */
     bool was_assigned;
     struct group__request *replacing; /* by that proposal; NULL: none */
     uint32_t answers_due;             /* joins and syncs to be answered from the state as it is */
@@ -399,6 +400,7 @@ bool group__join_answer(struct groups *groups, struct group__request *request);
 
 /* group_member.c */
 bool group__is_empty(const struct group__group *group); /* Kafka's state Empty, as seen from outside */
+bool group__is_left(const struct group__group *group);  /* nobody is there, or on the way */
 const char *group__state_name(const struct group__group *group);
 struct base_slice group__protocol_type(const struct group__group *group);
 int16_t group__validate(const struct groups *groups, const struct group__group *group, struct kafka_text member_id,

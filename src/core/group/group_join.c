@@ -452,7 +452,11 @@ static enum group__verdict join_static(struct groups *groups, struct group__grou
     }
     struct group__member *member = group__member_make(groups, group, id);
     CHECK(member != NULL); /* its room was looked at */
-    if (old != NULL) { fence(groups, old); }
+    if (old != NULL) {
+        bool leads = group->heir != NULL ? old == group->heir : base_slice_equal(old->id, group->leader);
+        fence(groups, old);
+        if (leads) { group->heir = member; }
+    }
     add(groups, member, request);
     return GROUP__DONE;
 }
@@ -566,6 +570,7 @@ enum group__verdict group__decide_join(struct groups *groups, struct group__requ
 
 static const struct group__member *elect(const struct group__group *group)
 {
+    if (group->heir != NULL && group__counts(group->heir) && group->heir->join != NULL) { return group->heir; }
     const struct group__member *first = NULL;
     for (const struct group__member *member = group__member_first(group); member != NULL;
          member = group__member_next(group, member)) {

@@ -15,8 +15,7 @@
 
 bool group__is_empty(const struct group__group *group) { return group->state == GROUP__EMPTY && !group->is_preparing; }
 
-/* Nobody is there, or on the way. */
-static bool is_left(const struct group__group *group)
+bool group__is_left(const struct group__group *group)
 {
     for (const struct group__member *member = group__member_first(group); member != NULL;
          member = group__member_next(group, member)) {
@@ -28,7 +27,7 @@ static bool is_left(const struct group__group *group)
 /* When the last one has left, the group's being empty may not be written yet; that it is, is seen at once, as in Kafka. */
 const char *group__state_name(const struct group__group *group)
 {
-    if (group->is_preparing) { return is_left(group) ? "Empty" : "PreparingRebalance"; }
+    if (group->is_preparing) { return group__is_left(group) ? "Empty" : "PreparingRebalance"; }
     switch (group->state) {
     case GROUP__EMPTY: return "Empty";
     case GROUP__COMPLETING: return "CompletingRebalance";
@@ -147,6 +146,7 @@ static void start_completing(struct groups *groups, struct group__group *group)
 {
     group->is_preparing = false;
     group->is_initial = false;
+    group->heir = NULL;
     group__stop_timer(groups, group);
     for (struct group__member *member = group__member_first(group); member != NULL;
          member = group__member_next(group, member)) {

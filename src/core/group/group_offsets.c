@@ -127,8 +127,9 @@ static int16_t commit_one(struct groups *groups, struct group__log *log, const s
     record.leader_epoch = line->committed_leader_epoch;
     record.metadata = kafka_text_of_slice(metadata);
     record.commit_timestamp_ms = groups->wall_ms;
-    if (asked->retention_time_ms >= 0 && asked->retention_time_ms <= INT64_MAX - groups->wall_ms) {
-        record.expire_timestamp_ms = groups->wall_ms + asked->retention_time_ms;
+    /* -1 asks for none of its own; less, as in Kafka, is over when it is looked at next. */
+    if (asked->retention_time_ms != -1 && asked->retention_time_ms <= INT64_MAX - groups->wall_ms) {
+        record.expire_timestamp_ms = base_max_i64(groups->wall_ms + asked->retention_time_ms, 0);
     }
     size_t bytes_after = metadata.size_bytes == 0 ? 0 : group__bytes_rounded(metadata.size_bytes);
     *bytes += group__more(before == NULL ? 0 : group__text_bytes(before->metadata), bytes_after);
@@ -359,7 +360,8 @@ static int16_t offset_delete_error(const struct group__group *group, const struc
 {
     if (request->ask.group_id.size_bytes == 0) { return KAFKA_ERROR_INVALID_GROUP_ID; }
     if (group == NULL) { return KAFKA_ERROR_GROUP_ID_NOT_FOUND; }
-    return group__is_empty(group) || is_consumer(group) ? KAFKA_ERROR_NONE : KAFKA_ERROR_NON_EMPTY_GROUP;
+    bool are_consumers = base_slice_equal(group__protocol_type(group), base_slice_text("consumer"));
+    return group__is_empty(group) || are_consumers ? KAFKA_ERROR_NONE : KAFKA_ERROR_NON_EMPTY_GROUP;
 }
 
 enum group__verdict group__decide_offset_delete(struct groups *groups, struct group__request *request)

@@ -193,6 +193,7 @@ void group__member_forget_words(struct groups *groups, struct group__member *mem
 void group__member_free(struct groups *groups, struct group__member *member, int16_t error_of_parked)
 {
     struct group__group *group = member->group;
+    if (group->heir == member) { group->heir = NULL; }
     if (member->join != NULL) {
         struct group__request *join = member->join;
         member->join = NULL;

@@ -145,12 +145,16 @@ void group__names_read(struct group__names *names, struct base_slice subscriptio
     names->is_all = names->is_all || !end(&words);
 }
 
-/* Kafka's: a group that says it is a consumer, but not of what, is taken to consume everything. */
+/* Kafka's: a group that says it is a consumer, but not of what, is taken to consume everything. One that was a consumer until its last
+ * member left consumes nothing until its next generation. */
 void group__names_look(struct group__names *names, const struct group__group *group)
 {
-    if (!base_slice_equal(group->protocol_type, base_slice_text("consumer"))) { return; }
-    names->is_all = group->state == GROUP__EMPTY && group->is_preparing;
-    if (group->state == GROUP__EMPTY) { return; }
+    struct base_slice consumer = base_slice_text("consumer");
+    if (!base_slice_equal(group__protocol_type(group), consumer)) { return; }
+    if (group->state == GROUP__EMPTY) {
+        names->is_all = group->is_preparing && !base_slice_equal(group->protocol_type, consumer);
+        return;
+    }
     for (const struct group__member *member = group__member_first(group); member != NULL && !names->is_all;
          member = group__member_next(group, member)) {
         for (uint32_t i = 0; member->is_committed && i < member->data->protocols_count; i++) {

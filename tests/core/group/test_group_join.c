@@ -337,6 +337,21 @@ static void a_static_leader_that_comes_back_is_told_so_only_where_it_can_skip_th
     assert_int_equal(new_client->generation_id, 1);
 }
 
+static void a_static_leader_that_comes_back_while_its_group_joins_leads_it(void **state)
+{
+    (void)state;
+    open_desk();
+    uint32_t tokens[2] = {join((struct who){.instance = "a"}), join((struct who){.instance = "b"})};
+    pass_ms(1000);
+    assert_string_equal(text_of(joined(tokens[0])->leader), text_of(joined(tokens[0])->member_id));
+    const char *other = text_of(joined(tokens[1])->member_id);
+    assert_false(is_answered(join((struct who){.member = other, .instance = "b", .protocols = "range:other"})));
+    tokens[0] = join((struct who){.instance = "a"}); /* no more than an id that is forgotten */
+    assert_string_equal(text_of(joined(tokens[0])->leader), text_of(joined(tokens[0])->member_id));
+    assert_int_equal(joined(tokens[0])->generation_id, 2);
+    assert_int_equal(joined(tokens[0])->members_count, 2);
+}
+
 static void a_static_member_that_would_change_the_protocol_makes_a_rebalance(void **state)
 {
     (void)state;
@@ -452,6 +467,7 @@ int main(void)
         TEST(a_group_waits_for_an_id_that_was_given_out),
         TEST(what_nobody_could_join_with_is_refused),
         TEST(a_group_takes_no_more_members_than_its_limit),
+        TEST(a_static_leader_that_comes_back_while_its_group_joins_leads_it),
         TEST(those_who_come_within_the_initial_delay_are_one_generation),
         TEST(whoever_gives_up_in_the_initial_delay_keeps_nobody_out),
         TEST(a_newcomer_makes_the_others_join_anew),

@@ -475,6 +475,66 @@ static void of_a_running_group_that_is_no_consumer_nothing_can_be_deleted(void *
     assert_int_equal(fetched("g", "t", 0), 4);
 }
 
+static void of_a_group_that_was_no_consumer_nothing_is_deleted_while_its_first_members_join(void **state)
+{
+    (void)state;
+    open_desk();
+    (void)commit(simple("g"), "t", 0, 4);
+    uint32_t token;
+    (void)id_of_new((struct who){.group = "g"}, &token);
+    int16_t of_partition = -1;
+    assert_int_equal(delete_offset("g", "t", 0, &of_partition), KAFKA_ERROR_NONE);
+    assert_int_equal(of_partition, KAFKA_ERROR_GROUP_SUBSCRIBED_TO_TOPIC);
+    assert_int_equal(fetched("g", "t", 0), 4);
+}
+
+static void of_a_group_that_all_consumers_had_left_offsets_are_deleted_while_they_come_back(void **state)
+{
+    (void)state;
+    open_desk();
+    const char *ids[STABLE_MAX];
+    given_stable(1, ids);
+    (void)commit((struct who){.member = ids[0], .generation = 1}, "t", 0, 4);
+    assert_int_equal(leave_error(leave(3, ids[0], NULL)), KAFKA_ERROR_NONE);
+    uint32_t token;
+    (void)id_of_new((struct who){.group = "g"}, &token);
+    int16_t of_partition = -1;
+    assert_int_equal(delete_offset("g", "t", 0, &of_partition), KAFKA_ERROR_NONE);
+    assert_int_equal(of_partition, KAFKA_ERROR_NONE);
+    assert_int_equal(fetched("g", "t", 0), -1);
+}
+
+static void a_group_that_all_have_left_is_empty_for_whoever_asks_though_its_log_was_slow(void **state)
+{
+    (void)state;
+    open_desk();
+    const char *ids[STABLE_MAX];
+    given_stable(1, ids);
+    desk.is_holding = true;
+    uint32_t gone = leave(3, ids[0], NULL);
+    uint32_t committed = commit((struct who){.generation = -1}, "t", 0, 4); /* an operator's */
+    uint32_t deleted = ask(GROUP_DELETE, 2, "g", NULL);
+    pass_ms(1500);
+    for (int i = 0; i < 4; i++) { land(); }
+    assert_int_equal(leave_error(gone), KAFKA_ERROR_NONE);
+    assert_int_equal(commit_error(committed), KAFKA_ERROR_NONE);
+    const struct kafka_delete_groups_response_deletable_group_result *result = answer_of(deleted);
+    assert_int_equal(result->error_code, KAFKA_ERROR_NONE);
+}
+
+static void a_retention_that_is_over_already_is_over_at_the_next_look(void **state)
+{
+    (void)state;
+    open_desk();
+    assert_int_equal(commit_many("s", 1, kafka_text_null(), -2)->topics[0].partitions[0].error_code, KAFKA_ERROR_NONE);
+    assert_int_equal(commit_many("l", 1, kafka_text_null(), INT64_MIN)->topics[0].partitions[0].error_code,
+                     KAFKA_ERROR_NONE);
+    assert_int_equal(fetched("s", "t", 0), 100);
+    pass_ms(601000);
+    assert_int_equal(fetched("s", "t", 0), -1);
+    assert_int_equal(fetched("l", "t", 0), -1);
+}
+
 static void a_deleted_group_takes_its_offsets_along(void **state)
 {
     (void)state;
@@ -670,6 +730,10 @@ int main(void)
         TEST(offsets_of_a_deleted_topic_are_gone_and_its_successor_begins_anew),
         TEST(an_operator_deletes_offsets_that_nobody_is_reading),
         TEST(of_a_running_group_that_is_no_consumer_nothing_can_be_deleted),
+        TEST(of_a_group_that_was_no_consumer_nothing_is_deleted_while_its_first_members_join),
+        TEST(of_a_group_that_all_consumers_had_left_offsets_are_deleted_while_they_come_back),
+        TEST(a_group_that_all_have_left_is_empty_for_whoever_asks_though_its_log_was_slow),
+        TEST(a_retention_that_is_over_already_is_over_at_the_next_look),
         TEST(a_deleted_group_takes_its_offsets_along),
         TEST(a_group_with_the_longest_name_is_missing_in_words_that_are_a_text),
         TEST(groups_are_listed_by_state_and_type),
