@@ -12,8 +12,9 @@ import threading
 import time
 
 import harness
+import messages
 import wire
-from harness import SEED, Broker, check, equal, until, weir
+from harness import IS_LONG, SEED, Broker, check, equal, until, weir
 from wire import Conn, array, batch, patched, string
 
 NONE, OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, UNKNOWN_TOPIC, RECORD_TOO_LARGE = 0, 1, 2, 3, 10
@@ -364,6 +365,63 @@ def test_a_name_that_leaves_no_room_for_the_words_about_it():
             head = struct.pack(">bib", 0, 0, 2) + struct.pack(">h", GROUP_ID_NOT_FOUND)
             equal(reader.data[4:4 + len(head)], head, f"what is said of a missing group with a name of {size} bytes")
         is_alive(broker)
+
+
+class Words:
+    """Of any request: fields of every type, few values for each, the longest text and null among them."""
+
+    def __init__(self, dice):
+        self.dice = dice
+
+    def of_field(self, message, field, version, depth=0):
+        may_be_null = messages.is_in(field.null, version)
+        if may_be_null and self.dice.random() < 0.2:
+            return None
+        if field.is_array:
+            count = self.dice.choice((0, 1, 1, 2)) if depth < 3 else 0
+            return [self.of_type(message, field, version, depth) for _ in range(count)]
+        return self.of_type(message, field, version, depth)
+
+    def of_type(self, message, field, version, depth):
+        if field.type == "string":
+            return self.dice.choice(("n" * 32767, "n" * 32767, "g", "consumer", "1", "alive", ""))
+        if field.type == "bool":
+            return self.dice.random() < 0.5
+        if field.type == "uuid":
+            return self.dice.choice((bytes(16), b"u" * 16))
+        if field.type in ("bytes", "records"):
+            return self.dice.choice((b"", b"w" * 40000))
+        if field.type in messages.NUMBERS:
+            return self.dice.choice((0, 1, -1, 2, 4, 100) if field.type == "int8" else (0, 1, 1, -1, -2, 10000))
+        return self.of_struct(message, messages.fields_of(message, field), version, depth + 1)
+
+    def of_struct(self, message, fields, version, depth=0):
+        return {field.name: self.of_field(message, field, version, depth) for field in fields if messages.is_in(field.versions, version)}
+
+
+def test_the_longest_words_in_every_request_are_answered_or_closed():
+    """What is said of a request is built from its words, and must be a message whatever they are."""
+    words = Words(random.Random(SEED))
+    versions = {key: name for name, key in messages.KEYS.items() if key in SERVED}
+    answered = 0
+    settings = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 1, "auto.create.topics.enable": "false"}
+    with Broker(2, settings, name="words") as broker:
+        with Conn(broker.host, broker.port) as conn:
+            served = conn.api_versions()[1]
+        for turn in range(24 if IS_LONG else 8):
+            for key, api in versions.items():
+                for version in range(max(served[key][0], messages.MESSAGES[api + "Request"].versions[0]), served[key][1] + 1):
+                    message = messages.MESSAGES[api + "Request"]
+                    client = words.dice.choice(("n" * 32767, "hand", None))
+                    frame = messages.request(api, version, 1, client, words.of_struct(message, message.fields, version))
+                    with Conn(broker.host, broker.port, timeout_s=0.1) as conn:
+                        try:
+                            conn.socket.sendall(frame)
+                            answered += len(conn.receive_exactly(4)) // 4
+                        except (ConnectionError, socket.timeout):
+                            pass  # closed, or it waits: for others of its group, or for records
+            is_alive(broker, f"alive{turn}")
+    check(answered > 500, f"{answered} requests were answered")
 
 
 def test_requests_that_memory_can_never_hold_end():

@@ -19,9 +19,9 @@ def one_of_each(message, fields, version):
     """A body in which each list has one item, and all the rest its default."""
     out = {}
     for field in fields:
-        if not messages._is_in(field.versions, version) or messages._is_in(field.tag_versions, version):
+        if not messages.is_in(field.versions, version) or messages.is_in(field.tag_versions, version):
             continue
-        inner = messages._fields_of(message, field)
+        inner = messages.fields_of(message, field)
         if inner is not None:
             item = one_of_each(message, inner, version)
             out[field.name] = [item] if field.is_array else item
@@ -33,12 +33,12 @@ def one_of_each(message, fields, version):
 def nulls(message, fields, version, body, path=""):
     """Each place of the body that may not be null, by its path, with what makes it so."""
     for field in fields:
-        if not messages._is_in(field.versions, version) or messages._is_in(field.tag_versions, version):
+        if not messages.is_in(field.versions, version) or messages.is_in(field.tag_versions, version):
             continue
         here = f"{path}{field.name}"
-        if (field.is_array or field.type in ("string", "bytes", "records")) and not messages._is_in(field.null, version):
+        if (field.is_array or field.type in ("string", "bytes", "records")) and not messages.is_in(field.null, version):
             yield here, body, field.name
-        inner = messages._fields_of(message, field)
+        inner = messages.fields_of(message, field)
         if inner is not None and body.get(field.name):
             yield from nulls(message, inner, version, body[field.name][0] if field.is_array else body[field.name], here + ".")
 

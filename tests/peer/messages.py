@@ -40,11 +40,11 @@ MESSAGES, ERRORS = _load()
 KEYS = {name[:-len("Request")]: m.api_key for name, m in MESSAGES.items() if m.kind == "request" and m.api_key is not None}
 
 
-def _is_in(versions, version):
+def is_in(versions, version):
     return versions is not None and versions[0] <= version <= versions[1]
 
 
-def _fields_of(message, field):
+def fields_of(message, field):
     if field.fields is not None:
         return field.fields
     for item in message.structs:
@@ -68,7 +68,7 @@ def _default(message, field):
         return ZERO_UUID
     if field.type in ("bytes", "records"):
         return b""
-    return {f.name: _default(message, f) for f in _fields_of(message, field)}
+    return {f.name: _default(message, f) for f in fields_of(message, field)}
 
 
 def uvarint(value):
@@ -84,7 +84,7 @@ class _Writer:
     def __init__(self, message, version):
         self.message = message
         self.version = version
-        self.is_flexible = _is_in(message.flexible, version)
+        self.is_flexible = is_in(message.flexible, version)
 
     def length(self, size, form, is_rigid=False):
         """size None: null"""
@@ -103,8 +103,8 @@ class _Writer:
                 return self.length(None, form, field.is_rigid)
             data = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else bytes(value)
             return self.length(len(data), form, field.is_rigid) + data
-        fields = _fields_of(self.message, field)
-        if _is_in(field.null, self.version) and not field.is_array:
+        fields = fields_of(self.message, field)
+        if is_in(field.null, self.version) and not field.is_array:
             return b"\xff" if value is None else b"\x01" + self.struct(fields, value)
         return self.struct(fields, value)
 
@@ -122,10 +122,10 @@ class _Writer:
         out = b""
         tagged = dict(values.get("tags", {}))
         for field in fields:
-            if not _is_in(field.versions, self.version):
+            if not is_in(field.versions, self.version):
                 continue
             value = values.get(field.name, _default(self.message, field))
-            if _is_in(field.tag_versions, self.version):
+            if is_in(field.tag_versions, self.version):
                 if value != _default(self.message, field):
                     tagged[field.tag] = self.value(field, value)
             else:
@@ -141,7 +141,7 @@ class _Reader:
     def __init__(self, message, version, data):
         self.message = message
         self.version = version
-        self.is_flexible = _is_in(message.flexible, version)
+        self.is_flexible = is_in(message.flexible, version)
         self.data = data
         self.at = 0
 
@@ -177,9 +177,9 @@ class _Reader:
                 return None
             data = self.bytes(length)
             return data.decode("utf-8", "surrogateescape") if field.type == "string" else data
-        if _is_in(field.null, self.version) and not field.is_array and self.number("b") < 0:
+        if is_in(field.null, self.version) and not field.is_array and self.number("b") < 0:
             return None
-        return self.struct(_fields_of(self.message, field))
+        return self.struct(fields_of(self.message, field))
 
     def value(self, field):
         if not field.is_array:
@@ -190,9 +190,9 @@ class _Reader:
     def struct(self, fields):
         out = {}
         for field in fields:
-            if not _is_in(field.versions, self.version):
+            if not is_in(field.versions, self.version):
                 continue
-            if _is_in(field.tag_versions, self.version):
+            if is_in(field.tag_versions, self.version):
                 out[field.name] = _default(self.message, field)
             else:
                 out[field.name] = self.value(field)
@@ -201,7 +201,7 @@ class _Reader:
                 tag, size = self.uvarint(), self.uvarint()
                 end = self.at + size
                 for field in fields:
-                    if field.tag == tag and _is_in(field.tag_versions, self.version):
+                    if field.tag == tag and is_in(field.tag_versions, self.version):
                         out[field.name] = self.value(field)
                         break
                 else:
@@ -230,14 +230,14 @@ def request(api, version, correlation, client_id, body):
     """A whole frame. `body` is a dictionary, or bytes to be sent as they are."""
     message = MESSAGES[api + "Request"]
     head = {"RequestApiKey": message.api_key, "RequestApiVersion": version, "CorrelationId": correlation, "ClientId": client_id}
-    data = encode("RequestHeader", 2 if _is_in(message.flexible, version) else 1, head)
+    data = encode("RequestHeader", 2 if is_in(message.flexible, version) else 1, head)
     data += body if isinstance(body, bytes) else encode(api + "Request", version, body)
     return struct.pack(">i", len(data)) + data
 
 
 def response(api, version, data):
     """(correlation, body) of a frame without its length. An answer to ApiVersions has the oldest header whatever its version."""
-    is_flexible = _is_in(MESSAGES[api + "Response"].flexible, version) and api != "ApiVersions"
+    is_flexible = is_in(MESSAGES[api + "Response"].flexible, version) and api != "ApiVersions"
     start = 4
     if is_flexible:
         if data[4:5] != b"\0":
