@@ -36,6 +36,19 @@ def remove(t, group, *topics):
     return t.call("OffsetDelete", 0, GroupId=group, Topics=rows)
 
 
+# ---- in one send
+
+
+@case("OffsetFetch", 1, 5, 7)
+def a_fetch_sees_what_was_committed_right_before_it(t, version):
+    t.create("a")
+    name = t.group()
+    for offset in range(3):
+        asked = {"GroupId": name, "Topics": [{"Name": t.topic("a"), "PartitionIndexes": [0]}]}
+        rows = [{"Name": t.topic("a"), "Partitions": [line(0, offset)]}]
+        t.together(("OffsetCommit", 7, {"GroupId": name, "GenerationIdOrMemberEpoch": -1, "Topics": rows}), ("OffsetFetch", version, asked))
+
+
 # ---- OffsetCommit
 
 

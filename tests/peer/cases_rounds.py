@@ -2,7 +2,7 @@
 """The first round of a group: who comes while it is waited for, and who gives it up before it is over; and ids that are long."""
 
 from cases_groups import BOTH, NOBODY, OTHER, beat, describe, join, leave, settle_in, start_join, state_is, sync
-from cases_offsets import commit, fetched, line
+from cases_offsets import commit, fetched, line, remove
 from diff import case
 
 # ---- first rounds that are given up
@@ -78,6 +78,40 @@ def commits_and_deletes_in_a_first_round_with_nobody_left(t, version):
     state_is(t, name, "Empty")
     describe(t, 6, name)
     fetched(t, 5, name, None)
+
+
+@case("OffsetDelete", 0, settings=SLOW)
+def offsets_are_deleted_in_a_first_round(t, version):
+    t.create("a")
+    for word in ("simple", "consumers"):
+        name = t.group(word)
+        if word == "consumers":
+            me, generation = settle_in(t, name)
+            commit(t, 7, name, [(t.topic("a"), [line(0, 5)])], generation, me)
+            leave(t, 3, name, (me, None))
+        else:
+            commit(t, 7, name, [(t.topic("a"), [line(0, 5)])])
+        one, me = a_round_begins(t, 9, name)
+        remove(t, name, (t.topic("a"), [0]))
+        fetched(t, 5, name, None)
+        one.hear("JoinGroup", 9)
+
+
+@case("JoinGroup", 9, settings=SLOW)
+def a_static_leader_comes_back_while_its_group_joins(t, version):
+    name = t.group()
+    first, second = t.friend("first"), t.friend("second")
+    start_join(first, version, name, instance="a")
+    state_is(t, name, "PreparingRebalance")
+    start_join(second, version, name, instance="b")
+    first.hear("JoinGroup", version)
+    other = second.hear("JoinGroup", version)["MemberId"]
+    start_join(second, version, name, other, instance="b", protocols=BOTH)
+    state_is(t, name, "PreparingRebalance")
+    again = t.friend("again")
+    start_join(again, version, name, instance="a")
+    again.hear("JoinGroup", version)
+    second.hear("JoinGroup", version)
 
 
 @case("JoinGroup", 9, settings=SLOW)
