@@ -127,6 +127,12 @@ static bool is_broken(struct run *run)
     return run->is_failed;
 }
 
+/* From here on what waits for longer is too late; not while limits are small: who waits for others there, waits as long as they do. */
+static void judge_late(struct run *run, uint64_t late_ns)
+{
+    check_stream_late(run->stream, run__limits_hold(run) ? UINT64_MAX : late_ns);
+}
+
 static bool producers_are_finished(struct run *run);
 static bool broker_is_stopped(struct run *run);
 
@@ -136,7 +142,7 @@ static bool run_until(struct run *run, bool (*is_done)(struct run *run), uint64_
     uint64_t end_ns = world_now(run->world) + limit_ns;
     while (!is_broken(run)) {
         if (is_done(run)) { return true; }
-        if (run->is_calm && world_now(run->world) >= run->prompt_ns) { check_stream_late(run->stream, WORLD_S); }
+        if (run->is_calm && world_now(run->world) >= run->prompt_ns) { judge_late(run, WORLD_S); }
         bool may_rest = is_done == producers_are_finished || is_done == broker_is_stopped;
         if (!may_rest && world_node_state(run->world, run->cast.broker) == WORLD_STOPPED) {
             world_restart(run->world, run->cast.broker); /* a stop that was asked for before the calm has come true */
@@ -344,7 +350,7 @@ static bool drain(struct run *run)
     }
     /* When nothing is slow any more; several soon after each other, as a reader that was just woken looks again. */
     (void)world_run(run->world, base_max_u64(run->prompt_ns, world_now(run->world))); /* is_broken looks */
-    check_stream_late(run->stream, WORLD_S);
+    judge_late(run, WORLD_S);
     note(run, "probe");
     for (int i = 0; i < PROBES; i++) {
         tell_actors(run, ACTOR_PROBE);
@@ -558,7 +564,7 @@ static bool idle(struct run *run)
     uint64_t rest_ms = 500 + flush_max_ms(run);
     (void)world_run(run->world, world_now(run->world) + rest_ms * WORLD_MS); /* is_broken looks */
     let_disk_rest(run);
-    check_stream_late(run->stream, WORLD_S);
+    judge_late(run, WORLD_S);
     for (int i = 0; i < 3; i++) {
         if (i == 2) { run__note_logs(run); }
         uint64_t done_before, done_after;
@@ -645,7 +651,7 @@ void run__begin(struct run *run, const struct world_knobs *knobs)
     run->slow_max_ns = knobs->slow_max_ns;
     run->wall_start_ms = knobs->wall_start_ms;
     run->turn_ns = 2 * knobs->net_delay_max_ns + knobs->sync_delay_max_ns;
-    check_stream_late(run->stream, WORLD_S + 3 * knobs->slow_max_ns); /* a stall of the disk, the shard, a message */
+    judge_late(run, WORLD_S + 3 * knobs->slow_max_ns); /* a stall of the disk, the shard, a message */
     run->cast = (struct actor_cast){.world = run->world,
                                     .history = &run->history,
                                     .port = NODE_PORT,

@@ -170,6 +170,7 @@ bool run__limits_may(const char *name, int64_t value);
 void run__limits_configure(struct run *run, const struct world_knobs *knobs);
 /* True: some were too small for all that is wanted, and the node's next start has others. */
 bool run__limits_raise(struct run *run);
+bool run__limits_hold(const struct run *run); /* some are small */
 /* What the operator changes in the broker's settings between a stop, or a crash, and a start. */
 void run__settings_configure(struct run *run);
 void run__settings_loosen(struct run *run);

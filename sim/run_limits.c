@@ -165,6 +165,15 @@ void run__limits_configure(struct run *run, const struct world_knobs *knobs)
     apply(run);
 }
 
+bool run__limits_hold(const struct run *run)
+{
+    struct run_limits of = run->shape.limits;
+    for (uint32_t i = 0; i < RUN_LIMITS; i++) {
+        if (*field(&of, &limits[i]) > 0) { return true; }
+    }
+    return false;
+}
+
 bool run__limits_raise(struct run *run)
 {
     struct run_limits *of = &run->shape.limits;
