@@ -401,6 +401,7 @@ struct plog__log {
     bool is_undo_cut;    /* ... because of a truncation */
     bool is_undo_synced; /* ... and, once it is cut, is synced before anything else */
     uint32_t undo_segment;
+    uint32_t undo_tries; /* for want of a handle or of memory */
     enum plog__small small;
     enum plog__small_kind small_kind;
     uint8_t *small_block;

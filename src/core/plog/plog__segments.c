@@ -361,8 +361,10 @@ void plog__start_trim(struct plog *plog, struct plog__log *log)
         bool is_kept =
             segment->end > log->offset_start || (segment->size_bytes == 0 && segment->base >= log->offset_start);
         /* That retention sealed the last one first, and took its files, is nowhere written: when all was replayed it goes, whoever moved
-         * the start. */
-        bool is_active = next == NULL && !segment->is_sealed && !plog->is_recovery_ending;
+         * the start. Where the end is still to be looked for, records that nobody named may stand in it: only if its file is gone. */
+        bool is_looked_for = log->config.is_page_cache || log->is_suspect;
+        bool has_gone = plog->is_recovery_ending && (!is_looked_for || plog__segment_is_damaged(segment));
+        bool is_active = next == NULL && !segment->is_sealed && !has_gone;
         if (is_kept || is_active) { break; }
         plog__segment_doom(plog, log, segment, log->config.delete_delay_ms);
         segment = next;

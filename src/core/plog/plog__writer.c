@@ -315,6 +315,8 @@ static void small_done(struct plog *plog, struct plog__log *log, const struct po
 
 /* ---- a round ---- */
 
+#define UNDO_TRIES_MAX 50u /* PLOG__RETRY_NS apart */
+
 /* What can't be cut now (a failed round left it, or a truncation) is cut before the next round is written (KAFKA-10778): see
  * write_step. */
 static void end_undo(struct plog *plog, struct plog__log *log, enum port_rc rc)
@@ -323,11 +325,20 @@ static void end_undo(struct plog *plog, struct plog__log *log, enum port_rc rc)
     /* A power cut may bring back what was cut: as long as nobody synced it, the next round or the seal cuts once more. */
     bool is_perhaps_back = segment->needs_cut && !segment->is_sealed && !log->is_undo_synced;
     log->needs_undo = false;
+    log->undo_tries = 0;
     log->is_undo_cut = false;
     log->is_undo_synced = false;
     segment->needs_cut = rc != PORT_OK || is_perhaps_back;
     segment->has_reserve = false;
     plog__segment_unpin(plog, segment);
+}
+
+/* No round comes that would cut a sealed one, and no start looks behind its end. But a checkpoint waits for it, and so does a stop. */
+static bool undo_may_try(const struct plog *plog, const struct plog__log *log, const struct plog__segment *segment,
+                         enum port_rc rc)
+{
+    bool may_pass = rc == PORT_NO_HANDLES || rc == PORT_NO_MEMORY;
+    return may_pass && segment->is_sealed && plog->life == PLOG__SERVING && log->undo_tries < UNDO_TRIES_MAX;
 }
 
 static enum go undo_step(struct plog *plog, struct plog__log *log, struct port_out *out)
@@ -337,8 +348,8 @@ static enum go undo_step(struct plog *plog, struct plog__log *log, struct port_o
     switch (plog__file_get(plog, log, segment, PLOG__LOG, PORT_OPEN_WRITE, &log->writer, &rc, out)) {
     case PLOG__WAIT: return STOP_HERE;
     case PLOG__FAILED:
-        if (segment->is_sealed && (rc == PORT_NO_HANDLES || rc == PORT_NO_MEMORY)) {
-            /* No round comes that would cut it, and no start looks behind its end. */
+        if (undo_may_try(plog, log, segment, rc)) {
+            log->undo_tries += 1;
             plog__queue_fail(plog, log, result_of(rc));
             plog__file_retry_later(plog, &log->writer);
             return STOP_HERE;

@@ -670,6 +670,23 @@ static void a_log_that_changed_before_its_first_record_is_after_a_crash_what_it_
     }
 }
 
+static void what_came_after_all_before_it_was_deleted_survives_a_dead_process(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    world->log_config.is_page_cache = true;
+    world->log_config.delete_delay_ms = 0;
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    append(world, ref, 2);
+    move_start(world, ref, 2);
+    world_checkpoint(world);
+    world_run(world);
+    append(world, ref, 2); /* to the same segment; nothing but the file knows of them */
+    world_restart(world, CRASH_PROCESS);
+    expect_log(world, 2, 4);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -694,6 +711,7 @@ int main(void)
         cmocka_unit_test(a_log_that_lost_all_its_records_may_lack_its_end_at_the_start_after_the_next_too),
         cmocka_unit_test(an_epoch_ends_where_the_next_life_went_on),
         cmocka_unit_test(a_log_that_changed_before_its_first_record_is_after_a_crash_what_it_was),
+        cmocka_unit_test(what_came_after_all_before_it_was_deleted_survives_a_dead_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

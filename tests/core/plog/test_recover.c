@@ -615,6 +615,32 @@ static void what_a_crash_left_behind_a_segment_is_cut_later_when_handles_lack(vo
     world_free(world);
 }
 
+static void a_checkpoint_does_not_wait_for_ever_for_a_cut_that_finds_no_handle(void **state)
+{
+    (void)state;
+    struct world *world = given_world();
+    world->log_config.segment_bytes = 400;
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    for (int i = 0; i < 2; i++) {
+        (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100});
+        world_run(world);
+    }
+    world_checkpoint(world);
+    world_run(world);
+    world_restart(world, CRASH_PROCESS);
+    ref = world_log(world, 0, "topic", 1);
+    world_fault(world, (struct fault){.kind = PORT_OPEN, .suffix = ".log", .times = 1000, .rc = PORT_NO_HANDLES});
+    uint64_t token = world_append(world, ref, (struct batch_ask){.value_bytes = 300, .leader_epoch = 1});
+    uint64_t before_ns = world->now_ns;
+    world_run(world);
+    assert_int_equal(world_answer(world, token)->result, PLOG_BUSY);
+    assert_true(world->now_ns - before_ns < UINT64_C(6000000000)); /* not until there is a handle again */
+    world_checkpoint(world);
+    world_run(world);
+    world_stop(world);
+    world_free(world);
+}
+
 static void bytes_that_lost_entries_may_have_named_are_kept(void **state)
 {
     (void)state;
@@ -1470,6 +1496,7 @@ int main(void)
         cmocka_unit_test(what_a_crash_left_behind_a_segment_is_cut_when_the_next_begins),
         cmocka_unit_test(what_a_life_cut_and_did_not_live_to_sync_is_synced_when_the_next_segment_begins),
         cmocka_unit_test(what_a_crash_left_behind_a_segment_is_cut_later_when_handles_lack),
+        cmocka_unit_test(a_checkpoint_does_not_wait_for_ever_for_a_cut_that_finds_no_handle),
         cmocka_unit_test(bytes_that_lost_entries_may_have_named_are_kept),
         cmocka_unit_test(a_log_that_fails_while_a_checkpoint_waits_for_it_does_not_hold_it_up),
         cmocka_unit_test(what_stands_behind_a_log_that_lost_entries_and_is_no_batch_is_damage_and_stays),
