@@ -14,7 +14,7 @@ from harness import Broker, check, equal, say, until
 from test_http import broker_with_http, metrics
 
 JOIN, SYNC, BEAT, COMMIT, LEAVE = 11, 14, 12, 8, 13
-IN_FLIGHT = 100  # of one connection: the broker reads no more than 128
+IN_FLIGHT = 100  # of one connection: the broker reads no more than 128, and none behind a JoinGroup or SyncGroup that waits
 NOT_AVAILABLE, LOADING = 15, 14
 
 
@@ -63,7 +63,8 @@ def commit_answer(reader):
 class Many:
     """Requests in flight over many connections; answers in the order of the requests."""
 
-    def __init__(self, broker, count):
+    def __init__(self, broker, count, in_flight=IN_FLIGHT):
+        self.in_flight = in_flight
         self.conns = [wire.Conn(broker.host, broker.port, timeout_s=120) for _ in range(count)]
 
     def __enter__(self):
@@ -74,12 +75,12 @@ class Many:
             conn.close()
 
     def call(self, api, version, bodies, read):
-        """In lots of IN_FLIGHT for each connection."""
+        """In lots of in_flight for each connection."""
         out = []
-        lot = IN_FLIGHT * len(self.conns)
+        lot = self.in_flight * len(self.conns)
         for at in range(0, len(bodies), lot):
             waiting = []
-            parts = [bodies[at + i * IN_FLIGHT:at + (i + 1) * IN_FLIGHT] for i in range(len(self.conns))]
+            parts = [bodies[at + i * self.in_flight:at + (i + 1) * self.in_flight] for i in range(len(self.conns))]
             for conn, part in zip(self.conns, parts):
                 frames = b""
                 for body in part:
@@ -145,7 +146,7 @@ def test_one_group_of_a_thousand_members():
     with Broker(shards=2, settings={"group.initial.rebalance.delay.ms": 3000}, name="group-scale") as broker:
         make(broker, "t", 100)
         ready(broker)
-        with Many(broker, count // IN_FLIGHT) as many:
+        with Many(broker, count, in_flight=1) as many:  # they wait for each other
             began = time.monotonic()
             joined = many.call(JOIN, 3, [join_body("large") for _ in range(count)], join_answer)
             joined_s = time.monotonic() - began
