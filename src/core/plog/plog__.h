@@ -746,6 +746,8 @@ bool plog__has_passed(const struct plog *plog, int64_t timestamp_ms);
 void plog__task_init(struct plog__task *task, enum plog__task_kind kind, uint32_t slot);
 void plog__task_ready(struct plog *plog, struct plog__task *task); /* no change if it waits or is ready */
 void plog__task_take_off(struct plog__task *task);
+/* What the host lacks now it may have a little later: see plog__file_retry_later. */
+static inline bool plog__may_pass(enum port_rc rc) { return rc == PORT_NO_HANDLES || rc == PORT_NO_MEMORY; }
 void plog__note(struct plog *plog, struct plog__note note);
 void plog__note_mark(struct plog *plog, struct plog__log *log);
 void plog__note_full(struct plog *plog);

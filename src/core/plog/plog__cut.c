@@ -399,7 +399,7 @@ static const uint8_t *header(struct plog *plog, struct port_out *out)
     switch (plog__file_get(plog, log_of(plog), segment, PLOG__LOG, PORT_OPEN_WRITE, &cutter->task, &rc, out)) {
     case PLOG__WAIT: return NULL;
     case PLOG__FAILED:
-        if (rc == PORT_NO_HANDLES || rc == PORT_NO_MEMORY) {
+        if (plog__may_pass(rc)) {
             plog__file_retry_later(plog, &cutter->task);
         } else {
             abandon(plog, rc == PORT_MISSING ? PLOG_DAMAGED : PLOG_STORAGE);

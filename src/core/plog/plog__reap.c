@@ -416,7 +416,7 @@ static bool owner_next(struct plog *plog, struct plog__log *log, struct port_out
     switch (plog__file_get(plog, log, NULL, PLOG__SMALL, PORT_OPEN_READ, &reap->task, &rc, out)) {
     case PLOG__WAIT: return false;
     case PLOG__FAILED:
-        if (rc == PORT_NO_HANDLES || rc == PORT_NO_MEMORY) {
+        if (plog__may_pass(rc)) {
             plog__room_lacks(plog);
             plog__file_retry_later(plog, &reap->task);
             return false;

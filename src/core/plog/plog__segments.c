@@ -236,7 +236,7 @@ void plog__sync_want(struct plog *plog, struct plog__segment *segment)
 /* It can't be opened for its sync: a matter of time, or of the disk, or what is not synced of it is lost. */
 static void lose_sync(struct plog *plog, struct plog__log *log, struct plog__segment *segment, enum port_rc rc)
 {
-    bool may_pass = rc == PORT_NO_HANDLES || rc == PORT_NO_MEMORY;
+    bool may_pass = plog__may_pass(rc);
     if (may_pass || (rc == PORT_IO && segment->sync_tries < SYNC_TRIES_MAX)) {
         segment->sync_tries += may_pass ? 0 : 1;
         plog__file_retry_later(plog, &segment->sync);

@@ -337,8 +337,8 @@ static void end_undo(struct plog *plog, struct plog__log *log, enum port_rc rc)
 static bool undo_may_try(const struct plog *plog, const struct plog__log *log, const struct plog__segment *segment,
                          enum port_rc rc)
 {
-    bool may_pass = rc == PORT_NO_HANDLES || rc == PORT_NO_MEMORY;
-    return may_pass && segment->is_sealed && plog->life == PLOG__SERVING && log->undo_tries < UNDO_TRIES_MAX;
+    bool has_tries = plog->life == PLOG__SERVING && log->undo_tries < UNDO_TRIES_MAX;
+    return segment->is_sealed && has_tries && plog__may_pass(rc);
 }
 
 static enum go undo_step(struct plog *plog, struct plog__log *log, struct port_out *out)
