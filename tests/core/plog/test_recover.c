@@ -520,36 +520,68 @@ static void a_segment_that_a_replay_made_again_survives_the_next_power_loss(void
     world_free(world);
 }
 
+static struct node *first_segment(struct world *world)
+{
+    return &world->nodes[world_node(world, "topic-0/00000000000000000000.log")];
+}
+
+/* Two batches: a third of any size that is appended begins the next segment. */
+static struct world *given_a_full_segment(void)
+{
+    struct world *world = given_world();
+    world->log_config.segment_bytes = 400;
+    struct plog_ref ref = world_log(world, 0, "topic", 0);
+    for (int i = 0; i < 2; i++) {
+        (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100});
+        world_run(world);
+    }
+    return world;
+}
+
+static struct world *given_a_full_segment_in_a_checkpoint(void)
+{
+    struct world *world = given_a_full_segment();
+    world_checkpoint(world);
+    world_run(world);
+    return world;
+}
+
+/* By the next leader. */
+static uint64_t append_to_the_next_segment(struct world *world, struct plog_ref ref)
+{
+    uint64_t token = world_append(world, ref, (struct batch_ask){.value_bytes = 300, .leader_epoch = 1});
+    world_run(world);
+    return token;
+}
+
+/* In the page cache; the disk has what it had. */
+static void leave_bytes_behind(struct node *node, size_t size_bytes)
+{
+    node->bytes = realloc(node->bytes, node->size + size_bytes);
+    memset(node->bytes + node->size, 7, size_bytes);
+    node->size += size_bytes;
+}
+
 static void what_a_crash_left_behind_a_segment_is_cut_when_the_next_begins(void **state)
 {
     (void)state;
     for (int is_short = 0; is_short < 2; is_short++) {
-        struct world *world = given_world();
-        world->log_config.segment_bytes = 400;
-        struct plog_ref ref = world_log(world, 0, "topic", 0);
-        for (int i = 0; i < 2; i++) {
-            (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100});
-            world_run(world);
-        }
-        world_checkpoint(world);
-        world_run(world);
-        struct node *node = &world->nodes[world_node(world, "topic-0/00000000000000000000.log")];
+        struct world *world = given_a_full_segment_in_a_checkpoint();
+        struct node *node = first_segment(world);
         size_t size = node->size;
         world_crash(world, CRASH_PROCESS);
-        node->bytes = realloc(node->bytes, size + 50);
-        memset(node->bytes + size, 7, 50);
-        node->size = is_short == 1 ? size - 1 : size + 50;
+        leave_bytes_behind(node, 50);
+        if (is_short == 1) { node->size = size - 1; }
         free(node->synced);
         node->synced = malloc(node->size);
         memcpy(node->synced, node->bytes, node->size);
         node->synced_size = node->size;
         world_start(world);
-        ref = world_log(world, 0, "topic", 1);
-        uint64_t token = world_append(world, ref, (struct batch_ask){.value_bytes = 300, .leader_epoch = 1});
-        world_run(world);
+        struct plog_ref ref = world_log(world, 0, "topic", 1);
+        uint64_t token = append_to_the_next_segment(world, ref);
         assert_int_equal(world_answer(world, token)->result, PLOG_OK);
         assert_int_equal(world_view(world, ref).segment_count, 2);
-        node = &world->nodes[world_node(world, "topic-0/00000000000000000000.log")];
+        node = first_segment(world);
         assert_int_equal(node->size, is_short == 1 ? size - 1 : size); /* and what is lost is not made up for */
         assert_int_equal(node->synced_size, node->size);               /* nor comes back what was cut */
         world_free(world);
@@ -559,57 +591,38 @@ static void what_a_crash_left_behind_a_segment_is_cut_when_the_next_begins(void 
 static void what_a_life_cut_and_did_not_live_to_sync_is_synced_when_the_next_segment_begins(void **state)
 {
     (void)state;
-    struct world *world = given_world();
-    world->log_config.segment_bytes = 400;
-    struct plog_ref ref = world_log(world, 0, "topic", 0);
-    for (int i = 0; i < 2; i++) {
-        (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100});
-        world_run(world);
-    }
+    struct world *world = given_a_full_segment();
     world_crash(world, CRASH_PROCESS);
-    struct node *node = &world->nodes[world_node(world, "topic-0/00000000000000000000.log")];
+    struct node *node = first_segment(world);
     size_t size = node->size;
     world_undo_cut(node, 50);
     world_start(world);
-    ref = world_log(world, 0, "topic", 1);
-    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 300, .leader_epoch = 1});
-    world_run(world);
+    struct plog_ref ref = world_log(world, 0, "topic", 1);
+    (void)append_to_the_next_segment(world, ref); /* what comes of it shows below */
     assert_int_equal(world_view(world, ref).segment_count, 2);
-    assert_int_equal(world->nodes[world_node(world, "topic-0/00000000000000000000.log")].synced_size, size);
+    assert_int_equal(first_segment(world)->synced_size, size);
     world_free(world);
 }
 
 static void what_a_crash_left_behind_a_segment_is_cut_later_when_handles_lack(void **state)
 {
     (void)state;
-    struct world *world = given_world();
-    world->log_config.segment_bytes = 400;
-    struct plog_ref ref = world_log(world, 0, "topic", 0);
-    for (int i = 0; i < 2; i++) {
-        (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100});
-        world_run(world);
-    }
-    world_checkpoint(world);
-    world_run(world);
+    struct world *world = given_a_full_segment_in_a_checkpoint();
     world_crash(world, CRASH_PROCESS);
-    struct node *node = &world->nodes[world_node(world, "topic-0/00000000000000000000.log")];
+    struct node *node = first_segment(world);
     size_t size = node->size;
-    node->bytes = realloc(node->bytes, size + 50);
-    memset(node->bytes + size, 7, 50);
-    node->size = size + 50;
+    leave_bytes_behind(node, 50);
     world_start(world);
-    ref = world_log(world, 0, "topic", 1);
+    struct plog_ref ref = world_log(world, 0, "topic", 1);
     world_fault(world, (struct fault){.kind = PORT_OPEN, .suffix = ".log", .times = 1, .rc = PORT_NO_HANDLES});
-    uint64_t token = world_append(world, ref, (struct batch_ask){.value_bytes = 300, .leader_epoch = 1});
-    world_run(world);
+    uint64_t token = append_to_the_next_segment(world, ref);
     assert_int_equal(world_answer(world, token)->result, PLOG_BUSY);
     world_alarm(world, 100);
     world_run(world);
-    token = world_append(world, ref, (struct batch_ask){.value_bytes = 300, .leader_epoch = 1});
-    world_run(world);
+    token = append_to_the_next_segment(world, ref);
     assert_int_equal(world_answer(world, token)->result, PLOG_OK);
     assert_int_equal(world_view(world, ref).segment_count, 2);
-    node = &world->nodes[world_node(world, "topic-0/00000000000000000000.log")];
+    node = first_segment(world);
     assert_int_equal(node->size, size);
     assert_int_equal(node->synced_size, size);
     world_free(world);
@@ -618,21 +631,12 @@ static void what_a_crash_left_behind_a_segment_is_cut_later_when_handles_lack(vo
 static void a_checkpoint_does_not_wait_for_ever_for_a_cut_that_finds_no_handle(void **state)
 {
     (void)state;
-    struct world *world = given_world();
-    world->log_config.segment_bytes = 400;
-    struct plog_ref ref = world_log(world, 0, "topic", 0);
-    for (int i = 0; i < 2; i++) {
-        (void)world_append(world, ref, (struct batch_ask){.value_bytes = 100});
-        world_run(world);
-    }
-    world_checkpoint(world);
-    world_run(world);
+    struct world *world = given_a_full_segment_in_a_checkpoint();
     world_restart(world, CRASH_PROCESS);
-    ref = world_log(world, 0, "topic", 1);
+    struct plog_ref ref = world_log(world, 0, "topic", 1);
     world_fault(world, (struct fault){.kind = PORT_OPEN, .suffix = ".log", .times = 1000, .rc = PORT_NO_HANDLES});
-    uint64_t token = world_append(world, ref, (struct batch_ask){.value_bytes = 300, .leader_epoch = 1});
     uint64_t before_ns = world->now_ns;
-    world_run(world);
+    uint64_t token = append_to_the_next_segment(world, ref);
     assert_int_equal(world_answer(world, token)->result, PLOG_BUSY);
     assert_true(world->now_ns - before_ns < UINT64_C(6000000000)); /* not until there is a handle again */
     world_checkpoint(world);
