@@ -667,10 +667,7 @@ void broker_view(const struct broker *broker, struct broker_view *view_out)
     view_out->groups = groups.groups;
     view_out->members = groups.members;
     view_out->offsets = groups.offsets;
-    uint32_t cursor = 0;
-    struct plog_ref ref;
-    struct base_part id;
-    while (plog_each(broker->plog, &cursor, &ref, &id)) { view_out->logs += 1; }
+    view_out->logs = back_logs(broker);
 }
 
 bool broker_each_log(const struct broker *broker, uint32_t *cursor, struct broker_log_view *view_out)

@@ -542,6 +542,7 @@ uint32_t back_take_op(struct broker *broker, enum back_op_kind kind,
 int16_t back_epoch_error(int32_t asked, int32_t ours); /* asked: the leader epoch that a client knows; -1: none */
 void back_message(struct broker *broker, const struct port_message *message, struct port_out *out);
 bool back_poll(struct broker *broker, struct port_out *out); /* one item; false: none */
+uint32_t back_logs(const struct broker *broker);             /* how many there are */
 void get_run(const struct port_message *message, struct plog_run *run_out);
 void put_run(struct port_message *message, const struct plog_run *run);
 

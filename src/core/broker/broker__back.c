@@ -615,15 +615,22 @@ static void to_first(struct broker *broker, enum message_kind kind, struct port_
     message_send(broker, &message, out);
 }
 
+uint32_t back_logs(const struct broker *broker)
+{
+    uint32_t count = 0;
+    uint32_t cursor = 0;
+    struct plog_ref ref;
+    struct base_part id;
+    while (plog_each(broker->plog, &cursor, &ref, &id)) { count += 1; }
+    return count;
+}
+
 static void recovered(struct broker *broker, enum plog_result result, struct port_out *out)
 {
     struct port_message message;
     message_begin(&message, 0, MSG_RECOVERED)->words[0] = plog_may_lack_ends(broker->plog) ? 1 : 0;
     message.words[1] = (uint64_t)result;
-    uint32_t cursor = 0;
-    struct plog_ref ref;
-    struct base_part id;
-    while (plog_each(broker->plog, &cursor, &ref, &id)) { message.words[2] += 1; }
+    message.words[2] = back_logs(broker);
     message_send(broker, &message, out);
 }
 

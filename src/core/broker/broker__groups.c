@@ -120,7 +120,6 @@ struct question {
     struct kafka_text group_id;
     const void *request;
     size_t answer_bytes; /* of the arena that an answer is built in, if it fits */
-    bool is_patient;
 };
 
 /* The one group that the request is about; false: it is about several. */
@@ -142,13 +141,11 @@ static bool one_question(const struct request *request, struct question *questio
         question.kind = GROUP_JOIN;
         question.group_id = join->group_id;
         question.answer_bytes = 2 * GROUP_ANSWER_BYTES + 2 * ids_bytes;
-        question.is_patient = true;
         break;
     case KAFKA_API_SYNC_GROUP:
         question.kind = GROUP_SYNC;
         question.group_id = sync->group_id;
         question.answer_bytes = 2 * GROUP_ANSWER_BYTES;
-        question.is_patient = true;
         break;
     case KAFKA_API_HEARTBEAT:
         question.kind = GROUP_HEARTBEAT;
@@ -266,7 +263,7 @@ static void fill_part(struct broker *broker, struct request *request, uint32_t i
                                             .client_host = host}};
     base_arena_init(&loan->arena, answer_take(request, question.answer_bytes), question.answer_bytes);
     part->loan = loan;
-    part->is_patient = question.is_patient;
+    part->is_patient = groups_is_patient(request->api_key);
     part->shard = question.kind == GROUP_LIST ? index : shard_of_group(broker, loan->request.group_id);
 }
 
