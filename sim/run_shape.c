@@ -7,8 +7,6 @@
 #include <inttypes.h>
 #include <stddef.h>
 
-#define PAGES_STREAM UINT64_C(0x7061676573) /* "pages": one of its own, as full disks have */
-
 static const struct {
     const char *name;
     size_t at;
@@ -208,6 +206,13 @@ static void draw_holds(struct run_shape *shape, uint64_t seed)
     shape->metadata_grown_bytes = grown_bytes;
 }
 
+/* The same. Whether topics of the page cache are drawn at all; what each of them is comes next. */
+static bool draw_pages(uint64_t seed, struct base_prng *prng_out)
+{
+    base_prng_init(prng_out, seed, UINT64_C(0x7061676573)); /* "pages" */
+    return base_prng_chance(prng_out, 1, 3);
+}
+
 /* The same. Of one size are all batches of one seed in six, and of one in two with page-cache topics: what stands behind a cut fits
  * behind what is written in its place. There, more crashes come soon after a cut. */
 static void draw_cuts(struct run_shape *shape, uint64_t seed)
@@ -215,8 +220,7 @@ static void draw_cuts(struct run_shape *shape, uint64_t seed)
     struct base_prng prng;
     base_prng_init(&prng, seed, UINT64_C(0x6576656e)); /* "even" */
     struct base_prng pages;
-    base_prng_init(&pages, seed, PAGES_STREAM);
-    bool is_page_cache = base_prng_chance(&pages, 1, 3); /* as begin_pages draws it */
+    bool is_page_cache = draw_pages(seed, &pages);
     int64_t size_bytes = ACTOR_VALUE_BYTES_MIN + (int64_t)base_prng_below(&prng, 600);
     shape->even = base_prng_chance(&prng, 1, is_page_cache ? 2 : 6) ? size_bytes : 0;
     shape->cut_crashes = is_page_cache ? (int64_t)base_prng_below(&prng, 4) : 0;
@@ -320,8 +324,7 @@ static void draw_retention(const struct run *run, uint32_t at, struct actor_topi
  * row is all that there is of its records. */
 static bool begin_pages(const struct run *run, struct base_prng *prng_out)
 {
-    base_prng_init(prng_out, run->config->seed, PAGES_STREAM);
-    bool is_drawn = base_prng_chance(prng_out, 1, 3);
+    bool is_drawn = draw_pages(run->config->seed, prng_out);
     bool is_on = run->shape.page_cache < 0 ? is_drawn : run->shape.page_cache > 0;
     return is_on && !run->drops_writes && run->shape.rots == 0;
 }
