@@ -284,8 +284,8 @@ size_t shard_put_request(uint8_t *at, size_t size_bytes, enum kafka_message mess
     return writer.used_bytes;
 }
 
-size_t shard_put_produce(uint8_t *at, size_t size_bytes, int16_t version, int32_t correlation, const char *topic,
-                         struct base_slice records)
+size_t shard_put_produce(uint8_t *at, size_t size_bytes, int16_t version, int16_t acks, int32_t correlation,
+                         const char *topic, struct base_slice records)
 {
     struct kafka_produce_request_partition_produce_data partition;
     kafka_produce_request_partition_produce_data_init(&partition);
@@ -297,7 +297,7 @@ size_t shard_put_produce(uint8_t *at, size_t size_bytes, int16_t version, int32_
     of_topic.partition_data_count = 1;
     struct kafka_produce_request produce;
     kafka_produce_request_init(&produce);
-    produce.acks = -1;
+    produce.acks = acks;
     produce.topic_data = &of_topic;
     produce.topic_data_count = 1;
     return shard_put_request(at, size_bytes, KAFKA_MESSAGE_PRODUCE_REQUEST, version, correlation, &produce);
@@ -340,6 +340,15 @@ void shard_ask(struct shard *shard, uint32_t slot, enum kafka_message message, i
 {
     uint8_t bytes[FRAME_BYTES];
     size_t used_bytes = shard_put_request(bytes, sizeof bytes, message, version, 1, request);
+    shard->sent_bytes = 0;
+    shard_receive(shard, slot, bytes, used_bytes, NULL);
+}
+
+void shard_produce(struct shard *shard, uint32_t slot, int16_t version, int16_t acks, const char *topic,
+                   struct base_slice records)
+{
+    uint8_t bytes[FRAME_BYTES];
+    size_t used_bytes = shard_put_produce(bytes, sizeof bytes, version, acks, 1, topic, records);
     shard->sent_bytes = 0;
     shard_receive(shard, slot, bytes, used_bytes, NULL);
 }
@@ -452,4 +461,14 @@ void shard_free(struct shard *shard)
     free(shard->out.messages);
     free(shard->out.text);
     free(shard);
+}
+
+int64_t shard_produced(struct shard *shard, uint32_t slot, int16_t version, const char *topic,
+                       struct base_slice records)
+{
+    struct kafka_produce_response answer;
+    shard_produce(shard, slot, version, -1, topic, records);
+    assert_true(shard_answer(shard, KAFKA_MESSAGE_PRODUCE_RESPONSE, version, &answer));
+    assert_int_equal(answer.responses[0].partition_responses[0].error_code, KAFKA_ERROR_NONE);
+    return answer.responses[0].partition_responses[0].base_offset;
 }

@@ -67,9 +67,9 @@ uint32_t shard_connect(struct shard *shard); /* a client; its slot */
 /* What a client says, as a frame; its size. */
 size_t shard_put_request(uint8_t *at, size_t size_bytes, enum kafka_message message, int16_t version,
                          int32_t correlation, const void *request);
-/* A Produce, acks=all, for the first partition of a topic, by name. */
-size_t shard_put_produce(uint8_t *at, size_t size_bytes, int16_t version, int32_t correlation, const char *topic,
-                         struct base_slice records);
+/* A Produce for the first partition of a topic, by name. */
+size_t shard_put_produce(uint8_t *at, size_t size_bytes, int16_t version, int16_t acks, int32_t correlation,
+                         const char *topic, struct base_slice records);
 /* From a client: bytes come, in one piece, once there is a buffer for them; and runs. `before`, where it is not NULL, is called when the
  * buffer is there and the bytes are not. */
 void shard_receive(struct shard *shard, uint32_t slot, const void *bytes, size_t size_bytes,
@@ -78,6 +78,12 @@ void shard_wait(struct shard *shard,
                 uint64_t to_ns); /* the time comes, alarms that are due ring, each once; and runs */
 /* A client's request, in one piece; and runs. */
 void shard_ask(struct shard *shard, uint32_t slot, enum kafka_message message, int16_t version, const void *request);
+/* The same of a Produce, as shard_put_produce has it. */
+void shard_produce(struct shard *shard, uint32_t slot, int16_t version, int16_t acks, const char *topic,
+                   struct base_slice records);
+/* One with acks=all that is taken: where its first record is. */
+int64_t shard_produced(struct shard *shard, uint32_t slot, int16_t version, const char *topic,
+                       struct base_slice records);
 /* The last answer that was sent, if it is one to shard_ask: its texts lie in `shard->sent`. False: nothing was sent since. */
 bool shard_answer(struct shard *shard, enum kafka_message message, int16_t version, void *answer_out);
 /* What a client's receive under way ends with, by itself: nothing runs. It has a buffer. */

@@ -54,9 +54,7 @@ static void produce(struct shard *shard, uint32_t slot, const char *topic)
                      BASE_OK);
     struct base_slice batch = rec_build_end(&build);
     batch_bytes = batch.size_bytes;
-    uint8_t bytes[BYTES_MAX];
-    size_t used_bytes = shard_put_produce(bytes, sizeof bytes, PRODUCE_VERSION, 1, topic, batch);
-    shard_receive(shard, slot, bytes, used_bytes, NULL);
+    shard_produce(shard, slot, PRODUCE_VERSION, -1, topic, batch);
 }
 
 static void produce_many(struct shard *shard, uint32_t slot, const char *topic, int count)

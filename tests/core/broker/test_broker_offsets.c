@@ -50,9 +50,7 @@ static struct shard *given_records(uint32_t *slot_out)
         struct rec_value value = rec_value_of(base_slice_text("value"));
         assert_int_equal(rec_build_add(&build, 1000 + i, rec_null(), value, NULL, 0), BASE_OK);
     }
-    uint8_t bytes[BYTES_MAX];
-    size_t used_bytes = shard_put_produce(bytes, sizeof bytes, PRODUCE_VERSION, 1, topic_name, rec_build_end(&build));
-    shard_receive(shard, *slot_out, bytes, used_bytes, NULL);
+    shard_produce(shard, *slot_out, PRODUCE_VERSION, -1, topic_name, rec_build_end(&build));
     return shard;
 }
 

@@ -28,7 +28,7 @@ static size_t put_produce(uint8_t *at, size_t size_bytes, uint8_t mark)
     uint8_t batch[BATCH_BYTES];
     memset(batch, 0, sizeof batch);
     batch[0] = mark;
-    return shard_put_produce(at, size_bytes, VERSION, mark, topic_name, base_slice_of(batch, sizeof batch));
+    return shard_put_produce(at, size_bytes, VERSION, -1, mark, topic_name, base_slice_of(batch, sizeof batch));
 }
 
 static void receive_produces(struct shard *shard, uint32_t slot, uint8_t first, uint8_t last,

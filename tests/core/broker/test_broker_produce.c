@@ -74,28 +74,12 @@ static struct base_slice batch_of(uint8_t memory[BYTES_MAX], int records, size_t
 
 static size_t put_produce(uint8_t bytes[BYTES_MAX], int16_t acks, const char *topic, struct base_slice batch)
 {
-    struct kafka_produce_request_partition_produce_data partition;
-    kafka_produce_request_partition_produce_data_init(&partition);
-    partition.records = kafka_records_of(batch.at, batch.size_bytes);
-    struct kafka_produce_request_topic_produce_data of_topic;
-    kafka_produce_request_topic_produce_data_init(&of_topic);
-    of_topic.name = kafka_text_words(topic);
-    of_topic.partition_data = &partition;
-    of_topic.partition_data_count = 1;
-    struct kafka_produce_request produce;
-    kafka_produce_request_init(&produce);
-    produce.acks = acks;
-    produce.topic_data = &of_topic;
-    produce.topic_data_count = 1;
-    return shard_put_request(bytes, BYTES_MAX, KAFKA_MESSAGE_PRODUCE_REQUEST, VERSION, 1, &produce);
+    return shard_put_produce(bytes, BYTES_MAX, VERSION, acks, 1, topic, batch);
 }
 
 static void produce(struct shard *shard, uint32_t slot, int16_t acks, const char *topic, struct base_slice batch)
 {
-    static uint8_t bytes[BYTES_MAX];
-    size_t used_bytes = put_produce(bytes, acks, topic, batch);
-    shard->sent_bytes = 0;
-    shard_receive(shard, slot, bytes, used_bytes, NULL);
+    shard_produce(shard, slot, VERSION, acks, topic, batch);
 }
 
 static struct kafka_produce_response_partition_produce_response answer_of(struct shard *shard)

@@ -242,14 +242,7 @@ static int64_t produce(struct shard *shard, uint32_t slot)
     assert_int_equal(rec_build_init(&build, memory, sizeof memory, config), BASE_OK);
     assert_int_equal(rec_build_add(&build, WALL_MS, rec_null(), rec_value_of(base_slice_text("value")), NULL, 0),
                      BASE_OK);
-    uint8_t bytes[BYTES_MAX];
-    size_t used_bytes = shard_put_produce(bytes, sizeof bytes, PRODUCE_VERSION, 1, topic_name, rec_build_end(&build));
-    shard->sent_bytes = 0;
-    shard_receive(shard, slot, bytes, used_bytes, NULL);
-    struct kafka_produce_response answer;
-    assert_true(shard_answer(shard, KAFKA_MESSAGE_PRODUCE_RESPONSE, PRODUCE_VERSION, &answer));
-    assert_int_equal(answer.responses[0].partition_responses[0].error_code, KAFKA_ERROR_NONE);
-    return answer.responses[0].partition_responses[0].base_offset;
+    return shard_produced(shard, slot, PRODUCE_VERSION, topic_name, rec_build_end(&build));
 }
 
 static void a_producer_is_known_for_as_long_as_the_node_was_told(void **state)

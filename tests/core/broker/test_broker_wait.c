@@ -37,9 +37,7 @@ static void produce(struct shard *shard, uint32_t slot)
     struct rec_build build;
     assert_int_equal(rec_build_init(&build, memory, sizeof memory, rec_build_plain()), BASE_OK);
     assert_int_equal(rec_build_add(&build, 1000, rec_null(), rec_value_of(base_slice_text("value")), NULL, 0), BASE_OK);
-    uint8_t bytes[BYTES_MAX];
-    size_t used_bytes = shard_put_produce(bytes, sizeof bytes, VERSION, 1, topic_name, rec_build_end(&build));
-    shard_receive(shard, slot, bytes, used_bytes, NULL);
+    shard_produce(shard, slot, VERSION, -1, topic_name, rec_build_end(&build));
 }
 
 /* One that waits for a byte. */
