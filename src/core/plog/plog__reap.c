@@ -518,6 +518,8 @@ void plog__reap_done(struct plog *plog, const struct port_event *event, struct p
     struct plog__reap *reap = &plog->reaper;
     CHECK(reap->is_asked);
     reap->is_asked = false;
+    /* Names of other logs may stand in it, of any shard, which no later sync makes durable. */
+    if (event->done.effect == PORT_SYNC_DIR && event->done.rc == PORT_IO) { plog__disk_fail(plog); }
     if (reap->state == PLOG__REAP_OWNER) {
         struct plog__log *log = plog__log_at(plog, reap->log);
         bool is_read = event->done.rc == PORT_OK;
@@ -528,7 +530,6 @@ void plog__reap_done(struct plog *plog, const struct port_event *event, struct p
             judge_owner(plog, log, is_read ? plog__owner_judge(log, reap->owner, reap->owner_bytes) : PLOG__NOBODYS);
         }
     } else if (reap->state == PLOG__REAP_SYNC_UNLINKED) {
-        if (event->done.rc == PORT_IO) { plog__disk_fail(plog); }
         end_segment(plog);
     } else if (reap->state == PLOG__REAP_STRAYS) {
         if (event->done.effect == PORT_LIST) { listed(reap, event); }

@@ -133,6 +133,26 @@ static void a_stop_waits_without_turns_for_the_journal_to_have_a_truncation(void
     world_free(world);
 }
 
+/* The names of other logs stand in the directory of the disk, and are lost with a sync of it that fails, whatever the next one says. */
+static void a_deletion_whose_sync_of_the_names_fails_takes_the_log_directory_off_line(void **state)
+{
+    (void)state;
+    for (int skip = 0; skip < 2; skip++) { /* after the rename, after the removal */
+        struct world *world = given_world();
+        struct plog_ref ref = world_log(world, 0, "topic", 0);
+        (void)world_append(world, ref, (struct batch_ask){.value_bytes = 10});
+        world_run(world);
+        world_fault(world, (struct fault){.kind = PORT_SYNC_DIR, .skip = skip, .times = 1, .rc = PORT_IO});
+        plog_delete(world->plog, ref, &world->out);
+        world->wants_continue = true;
+        world_run(world);
+        world_alarm(world, 61000); /* files of a deleted log go a while later */
+        world_run(world);
+        assert_true(world->is_disk_failed);
+        world_free(world);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -140,6 +160,7 @@ int main(void)
         cmocka_unit_test(a_log_deleted_at_any_step_of_a_checkpoint_ends_and_so_does_the_checkpoint),
         cmocka_unit_test(a_stop_at_any_step_of_a_recovery_waits_for_its_scans_and_is_not_forgotten),
         cmocka_unit_test(a_stop_waits_without_turns_for_the_journal_to_have_a_truncation),
+        cmocka_unit_test(a_deletion_whose_sync_of_the_names_fails_takes_the_log_directory_off_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
