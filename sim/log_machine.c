@@ -382,6 +382,7 @@ static bool journal_item(struct log_shard *shard, struct port_out *out)
         if (pop(&shard->states, &message)) { add_state(shard, &message, out); }
         break;
     case JOURNAL_OUT_CHECKPOINTED: on_checkpointed(shard, &item, out); break;
+    case JOURNAL_OUT_WANT_HANDLE: break; /* it tries again by itself */
     case JOURNAL_OUT_STOPPED: tell_all(shard, END, out); break;
     }
     return true;

@@ -111,6 +111,7 @@ static void on_message(struct broker *broker, const struct port_message *message
     case MSG_JOURNALLED:
     case MSG_DISK_FAILED:
     case MSG_HOLD:
+    case MSG_GIVE_HANDLE:
     case MSG_RESTORE:
     case MSG_REPLAY:
     case MSG_DAMAGE:
@@ -150,6 +151,7 @@ static void on_message(struct broker *broker, const struct port_message *message
     case MSG_JOURNAL:
     case MSG_BACK_FAILED:
     case MSG_BACK_FULL:
+    case MSG_HANDLE_COMES:
     case MSG_TAKEN:
     case MSG_RECOVERED:
     case MSG_RAISED:

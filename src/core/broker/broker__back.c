@@ -806,6 +806,9 @@ void back_message(struct broker *broker, const struct port_message *message, str
         broker->hold = (enum hold)message->words[0];
         broker->is_journal_full = message->words[1] != 0;
         return;
+    case MSG_GIVE_HANDLE:
+        if (plog_give_handle(broker->plog, out)) { to_first(broker, MSG_HANDLE_COMES, out); }
+        return;
     case MSG_READ: on_read(broker, message, out); return;
     case MSG_RELEASE: on_release(broker, message, out); return;
     case MSG_TIME: on_time(broker, message, out); return;

@@ -379,6 +379,7 @@ bool disk_journal_step(struct broker *broker, struct port_out *out)
     case JOURNAL_OUT_WANT_CHECKPOINT: disk_checkpoint(broker, out); break;
     case JOURNAL_OUT_STATE_WRITTEN: on_state_written(broker, item.token, out); break;
     case JOURNAL_OUT_CHECKPOINTED: on_checkpointed(broker, &item, out); break;
+    case JOURNAL_OUT_WANT_HANDLE: node_to_every_shard(broker, MSG_GIVE_HANDLE, out); break;
     case JOURNAL_OUT_STOPPED: node_to_every_shard(broker, MSG_END, out); break;
     }
     return true;

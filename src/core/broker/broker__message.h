@@ -58,6 +58,8 @@ enum message_kind {
     MSG_JOURNAL,     /* struct plog_run in words (put_run), lent: its pieces -> MSG_JOURNALLED */
     MSG_JOURNALLED,  /* 0 run token, 1 port_rc */
     MSG_HOLD,        /* to every shard, 0: enum hold, 1: the journal waits for a checkpoint to make room; no answer */
+    MSG_GIVE_HANDLE, /* to every shard: the journal lacks one -> MSG_HANDLE_COMES, where a file is closed for it */
+    MSG_HANDLE_COMES,
     MSG_DISK_FAILED, /* to every shard; no answer */
     MSG_BACK_FAILED, /* a back's segment sync failed: to shard 0; no answer */
     MSG_BACK_FULL,   /* a back's disk had no room: to shard 0; no answer */

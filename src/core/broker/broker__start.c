@@ -322,6 +322,7 @@ void start_message(struct broker *broker, const struct port_message *message, st
     case MSG_JOURNAL: disk_on_journal(broker, message, out); return;
     case MSG_BACK_FAILED: disk_on_back_failed(broker, message->from, out); return;
     case MSG_BACK_FULL: journal_release_room(broker->journal, out); return;
+    case MSG_HANDLE_COMES: journal_handle_comes(broker->journal); return;
     case MSG_TAKEN: disk_on_taken(broker, (enum plog_result)message->words[0], out); return;
     case MSG_RECOVERED:
         if (broker->state == BROKER_RECOVERING) { disk_on_recovered(broker, message, out); }

@@ -184,6 +184,7 @@ static void finish(struct journal *journal, struct port_out *out)
     if (ck->rc != PORT_OK) {
         journal->is_checkpoint_wanted = true;
         journal->want_again_ns = base_deadline_ns(journal->now_ns, JOURNAL__RETRY_NS);
+        if (ck->rc == PORT_NO_HANDLES) { journal->is_handle_wanted = true; }
         return;
     }
     CHECK(ck->begin >= journal->begin);

@@ -245,6 +245,7 @@ static void give_up(struct journal *journal, enum port_rc rc, struct port_out *o
     files->is_short = true;
     files->rc = rc;
     files->retry_ns = base_deadline_ns(journal->now_ns, JOURNAL__RETRY_NS);
+    if (rc == PORT_NO_HANDLES) { journal->is_handle_wanted = true; }
     if (rc != PORT_NO_SPACE) { return; }
     journal->is_checkpoint_wanted = true;
     journal__reserve_release(journal);

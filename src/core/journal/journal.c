@@ -265,6 +265,14 @@ uint64_t journal_next_alarm_ns(const struct journal *journal)
     return base_min_u64(base_min_u64(at_ns, journal__reserve_retry_ns(journal)), journal__group_retry_ns(journal));
 }
 
+void journal_handle_comes(struct journal *journal)
+{
+    struct journal__files *files = &journal->files;
+    uint64_t at_ns = base_deadline_ns(journal->now_ns, JOURNAL__HANDLE_NS);
+    if (files->is_short && files->rc == PORT_NO_HANDLES) { files->retry_ns = base_min_u64(files->retry_ns, at_ns); }
+    if (journal->is_checkpoint_wanted) { journal->want_again_ns = base_min_u64(journal->want_again_ns, at_ns); }
+}
+
 void journal_wait_no_more(struct journal *journal, struct port_out *out)
 {
     journal->is_hasty = true;
@@ -338,6 +346,11 @@ bool journal_poll(struct journal *journal, struct journal_out *journal_out)
         return true;
     }
     if (poll_synced(journal, journal_out) || poll_checkpoint(journal, journal_out)) { return true; }
+    if (journal->is_handle_wanted) {
+        *journal_out = (struct journal_out){.kind = JOURNAL_OUT_WANT_HANDLE};
+        journal->is_handle_wanted = false;
+        return true;
+    }
     if (journal->is_stopped_due) {
         *journal_out = (struct journal_out){.kind = JOURNAL_OUT_STOPPED};
         journal->is_stopped_due = false;

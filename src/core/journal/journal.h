@@ -115,6 +115,7 @@ enum journal_out_kind {
     JOURNAL_OUT_WANT_CHECKPOINT, /* half full */
     JOURNAL_OUT_STATE_WRITTEN,   /* token */
     JOURNAL_OUT_CHECKPOINTED,    /* result */
+    JOURNAL_OUT_WANT_HANDLE, /* the host had none for a file of it: whoever has one that rests closes it, then journal_handle_comes */
     JOURNAL_OUT_STOPPED
 };
 struct journal_out {
@@ -136,6 +137,8 @@ void journal_done(struct journal *journal, const struct port_event *event,
 void journal_turn(struct journal *journal, const struct port_event *event, struct port_out *out);
 /* When it wants a journal_turn even if nothing happens: a retry after a full disk. UINT64_MAX: never. */
 uint64_t journal_next_alarm_ns(const struct journal *journal);
+/* A file was closed for its sake: it tries again in a moment, and not only when it would have otherwise. */
+void journal_handle_comes(struct journal *journal);
 /* Its disk failed elsewhere (a sync of another file): off line as if a sync of its own had failed. No-op when it is already. */
 void journal_fail(struct journal *journal, enum port_rc rc, struct port_out *out);
 /* The disk had no room for something else: what is kept in reserve goes, and comes back when there is room (view: is_short_of_room). */

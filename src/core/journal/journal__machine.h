@@ -19,6 +19,7 @@
 #define JOURNAL__ADDS            8u    /* states of a checkpoint waiting for their write */
 #define JOURNAL__STATE_BYTES_MAX 0x10000000u
 #define JOURNAL__RETRY_NS        UINT64_C(200000000)
+#define JOURNAL__HANDLE_NS       UINT64_C(1000000) /* a file is closed by then */
 #define JOURNAL__NO_SLOT         UINT32_MAX
 
 /* The moves stand in journal.h. REPLAYED: all was given, journal_recovered is awaited. */
@@ -300,6 +301,7 @@ struct journal {
     uint32_t current_slot;
     uint64_t current_number;
     bool is_checkpoint_wanted, is_checkpoint_asked;
+    bool is_handle_wanted; /* not told yet */
     uint64_t want_again_ns;
 
     struct journal__queued *queue; /* entries_max: [queue_out, queue_tail) */

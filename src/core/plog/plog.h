@@ -339,6 +339,9 @@ void plog_turn(struct plog *plog, const struct port_event *event, struct port_ou
 void plog_alarm(struct plog *plog, const struct port_event *event,
                 struct port_out *out); /* segment.ms, retention, producer expiry, flush.ms, file deletion */
 uint64_t plog_next_alarm_ns(const struct plog *plog);
+/* The host has no handle for somebody outside this room: the file that was not used for longest is closed, unless one is being closed
+ * anyway. False: all are in use. */
+bool plog_give_handle(struct plog *plog, struct port_out *out);
 /* The journal has the run or change: synced (PORT_OK) or failed. */
 void plog_journalled(struct plog *plog, uint64_t run_token, enum port_rc rc, struct port_out *out);
 /* A sync of the disk failed: nothing on it is acknowledged or synced again in this life. */

@@ -110,6 +110,14 @@ bool plog__files_close_one(struct plog *plog, struct port_out *out)
     return true;
 }
 
+bool plog_give_handle(struct plog *plog, struct port_out *out)
+{
+    plog__begin(plog, out);
+    bool is_coming = plog->closing_count > 0 || plog__files_close_one(plog, out);
+    plog__end(plog, out);
+    return is_coming;
+}
+
 bool plog__segment_files_close(struct plog *plog, struct plog__segment *segment, struct port_out *out)
 {
     bool is_none_open = true;

@@ -62,6 +62,7 @@ static void name_file(struct shard_file *file, struct base_slice path)
 static enum port_rc open_file(struct shard *shard, const struct port_effect *effect, uint64_t *size_out)
 {
     struct shard_file *file = file_by_name(shard, effect->path);
+    if (shard->is_out_of_handles) { return PORT_NO_HANDLES; }
     if (file == NULL && (effect->flags & PORT_OPEN_CREATE) == 0) { return PORT_MISSING; }
     if (file == NULL) {
         assert_true(shard->file_count < SHARD_FILES);

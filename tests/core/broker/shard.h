@@ -50,6 +50,7 @@ struct shard {
     size_t sent_bytes;
     const char *failing_suffix; /* writes to such a file fail; NULL: none do */
     bool is_full;               /* no file gets room ahead of what is written to it */
+    bool is_out_of_handles;     /* no file is opened */
     bool is_slow_to_drain;      /* the other shard: the test says when it has drained */
     bool wants_turn, wants_continue, is_ready, is_stopped;
 };

@@ -277,6 +277,42 @@ static void a_stop_on_a_full_disk_waits_for_room_until_its_time_is_over(void **s
     shard_free(shard);
 }
 
+static void who_has_a_file_that_rests_closes_it_for_the_journal(void **state)
+{
+    (void)state;
+    struct shard *shard = given_another_shard();
+    uint8_t memory[256];
+    append(shard, memory, sizeof memory);
+    journal_has_the_last(shard);
+    shard_tell_word(shard, MSG_GIVE_HANDLE, 0, 0);
+    assert_int_equal(shard_told(shard, MSG_HANDLE_COMES), 1);
+    shard_tell_word(shard, MSG_GIVE_HANDLE, 0, 0);
+    assert_int_equal(shard_told(shard, MSG_HANDLE_COMES), 1); /* there is no other */
+    shard_free(shard);
+}
+
+static void a_journal_without_a_handle_asks_every_shard_for_one_and_goes_on_when_it_comes(void **state)
+{
+    (void)state;
+    static const uint8_t bytes[RUN_BYTES];
+    static const struct port_piece piece = {.kind = PORT_MEMORY, .at = bytes, .size_bytes = sizeof bytes};
+    struct shard *shard = given_a_first_shard();
+    shard->is_out_of_handles = true;
+    uint32_t asked = 0;
+    while (shard_told(shard, MSG_JOURNALLED) == asked) {
+        ask_the_journal(shard, &piece, (int)asked);
+        asked += 1;
+        assert_true(asked < 16);
+    }
+    assert_true(shard_told(shard, MSG_GIVE_HANDLE) > 0);
+    shard->is_out_of_handles = false;
+    shard_tell_word(shard, MSG_HANDLE_COMES, 0, 0);
+    shard_wait(shard, shard->now_ns + 1000000);
+    assert_int_equal(shard_told(shard, MSG_JOURNALLED), asked);
+    assert_int_equal(shard_told_last(shard, MSG_JOURNALLED)->words[1], PORT_OK);
+    shard_free(shard);
+}
+
 /* An alarm that is over rings again and again, and nothing else happens. */
 static void a_change_that_is_to_be_written_again_sets_no_alarm_while_it_waits_for_the_journal(void **state)
 {
@@ -306,6 +342,8 @@ int main(void)
         cmocka_unit_test(a_stop_ends_with_a_checkpoint_that_began_when_the_journal_had_room),
         cmocka_unit_test(a_stop_on_a_full_disk_asks_for_the_states_that_free_a_file_of_the_journal),
         cmocka_unit_test(a_stop_on_a_full_disk_waits_for_room_until_its_time_is_over),
+        cmocka_unit_test(who_has_a_file_that_rests_closes_it_for_the_journal),
+        cmocka_unit_test(a_journal_without_a_handle_asks_every_shard_for_one_and_goes_on_when_it_comes),
         cmocka_unit_test(a_change_that_is_to_be_written_again_sets_no_alarm_while_it_waits_for_the_journal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

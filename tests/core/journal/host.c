@@ -175,6 +175,7 @@ static void drain(struct host *host)
             host->is_checkpointed = true;
             host->checkpoint_rc = given.result;
             break;
+        case JOURNAL_OUT_WANT_HANDLE: host->handle_want_count += 1; break;
         case JOURNAL_OUT_STOPPED: host->is_stopped = true; break;
         }
         flush(host);

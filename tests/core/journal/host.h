@@ -38,6 +38,7 @@ struct host {
     enum port_rc replay_rc;
     bool wants_checkpoint;
     uint32_t want_count;
+    uint32_t handle_want_count;
     /* a checkpoint */
     bool is_checkpointing, is_checkpointed;
     enum port_rc checkpoint_rc;

@@ -305,6 +305,31 @@ static void a_write_waits_for_room_as_long_as_the_disk_is_full(void **state)
     end(host);
 }
 
+static void a_next_file_that_found_no_handle_is_made_as_soon_as_one_comes(void **state)
+{
+    (void)state;
+    struct journal_config config = host_config();
+    struct host *host = given_journal(&config);
+    fail_at(host, PORT_OPEN, PORT_NO_HANDLES);
+    host->disk->fails_on = true;
+    while (host->acked == host->appended) {
+        assert_true(host_append(host, 8000));
+        host_run(host);
+        assert_true(host->appended < 30);
+    }
+    assert_true(host->handle_want_count > 0);
+    assert_true(journal_next_alarm_ns(host->journal) >
+                host->now.now_ns + 100000000); /* by itself it tries again then */
+    host->disk->fail_at = 0;
+    journal_handle_comes(host->journal);
+    assert_true(journal_next_alarm_ns(host->journal) <= host->now.now_ns + 1000000);
+    host_settle(host);
+    assert_int_equal(host->acked, host->appended);
+    assert_int_equal(host->failed, 0);
+    (void)expect_recovers(host->disk, &config, host->acked, host->appended);
+    end(host);
+}
+
 static bool is_short_of_room(struct host *host)
 {
     struct journal_view view;
@@ -531,6 +556,7 @@ int main(void)
         cmocka_unit_test(a_write_that_fails_once_is_written_again_in_its_place),
         cmocka_unit_test(a_write_that_goes_on_failing_fails_the_journal),
         cmocka_unit_test(a_write_waits_for_room_as_long_as_the_disk_is_full),
+        cmocka_unit_test(a_next_file_that_found_no_handle_is_made_as_soon_as_one_comes),
         cmocka_unit_test(what_is_kept_in_reserve_goes_when_there_is_no_room_and_comes_back_with_it),
         cmocka_unit_test(the_reserve_makes_room_for_a_checkpoint_on_a_full_disk),
         cmocka_unit_test(appends_wait_at_the_limit_until_a_checkpoint_makes_room),

@@ -323,6 +323,10 @@ static void a_checkpoint_that_was_not_opened_closes_no_other_file(void **state)
     host_turn(host);
     host_run(host);
     assert_int_equal(host->checkpoint_rc, PORT_NO_HANDLES);
+    assert_int_equal(host->handle_want_count, 1);
+    assert_true(journal_next_alarm_ns(host->journal) > host->now.now_ns + 100000000);
+    journal_handle_comes(host->journal); /* then it is asked for again at once */
+    assert_true(journal_next_alarm_ns(host->journal) <= host->now.now_ns + 1000000);
     host_append_all(host, 12, 8000);
     assert_false(host->is_disk_failed);
     (void)expect_recovers(host->disk, &config, 17, 17);
