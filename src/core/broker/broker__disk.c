@@ -254,6 +254,13 @@ void disk_stop(struct broker *broker, struct port_out *out)
     if (!broker->is_checkpointing) { node_close_backs(broker, out); }
 }
 
+void disk_end(struct broker *broker, struct port_out *out)
+{
+    struct port_message waiting;
+    while (ring_pop(&broker->journal_waiting, &waiting)) {}
+    journal_stop(broker->journal, out);
+}
+
 static void tell_checkpoint(const struct broker *broker, struct port_out *out)
 {
     bool is_of_stop = broker->state == BROKER_CHECKPOINTING;

@@ -47,6 +47,8 @@ void disk_on_back_failed(struct broker *broker, uint32_t shard, struct port_out 
 void disk_add_state(struct broker *broker, const struct port_message *message, struct port_out *out);
 void disk_checkpoint(struct broker *broker, struct port_out *out); /* begins one, if the node is in a state for it */
 void disk_stop(struct broker *broker, struct port_out *out);       /* the last checkpoint, then the backs */
+/* All backs are closed. What waits before the journal yet is of one that gave up, and nobody's any more. */
+void disk_end(struct broker *broker, struct port_out *out);
 bool disk_journal_step(struct broker *broker, struct port_out *out);
 bool disk_hold_step(struct broker *broker, struct port_out *out);
 

@@ -340,7 +340,7 @@ void start_message(struct broker *broker, const struct port_message *message, st
         if (node_is_last_answer(broker)) { disk_stop(broker, out); }
         return;
     case MSG_CLOSED:
-        if (node_is_last_answer(broker)) { journal_stop(broker->journal, out); }
+        if (node_is_last_answer(broker)) { disk_end(broker, out); }
         return;
     case MSG_END: end(broker, out); return;
     default: UNREACHABLE();

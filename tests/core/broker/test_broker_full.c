@@ -313,6 +313,28 @@ static void a_journal_without_a_handle_asks_every_shard_for_one_and_goes_on_when
     shard_free(shard);
 }
 
+static void allow_few_entries(struct broker_config *config) { config->few.journal_entries = 4; }
+
+/* Backs that are closed at once, since the start can't go on, have not waited for the journal. */
+static void what_waits_before_the_journal_of_a_node_that_gives_up_is_nobodys(void **state)
+{
+    (void)state;
+    static const uint8_t bytes[RUN_BYTES];
+    static const struct port_piece piece = {.kind = PORT_MEMORY, .at = bytes, .size_bytes = sizeof bytes};
+    struct shard *shard = shard_make_told(0, allow_few_entries);
+    shard_start(shard);
+    shard->is_out_of_handles = true;
+    for (int asked = 0; ring_count(&shard->broker->journal_waiting) == 0; asked++) {
+        assert_true(asked < 32);
+        ask_the_journal(shard, &piece, asked);
+    }
+    shard->broker->is_giving_up = true;
+    shard->broker->answers_due = 1;
+    shard_tell_word(shard, MSG_CLOSED, 0, 0);
+    assert_true(shard->is_stopped);
+    shard_free(shard);
+}
+
 /* An alarm that is over rings again and again, and nothing else happens. */
 static void a_change_that_is_to_be_written_again_sets_no_alarm_while_it_waits_for_the_journal(void **state)
 {
@@ -344,6 +366,7 @@ int main(void)
         cmocka_unit_test(a_stop_on_a_full_disk_waits_for_room_until_its_time_is_over),
         cmocka_unit_test(who_has_a_file_that_rests_closes_it_for_the_journal),
         cmocka_unit_test(a_journal_without_a_handle_asks_every_shard_for_one_and_goes_on_when_it_comes),
+        cmocka_unit_test(what_waits_before_the_journal_of_a_node_that_gives_up_is_nobodys),
         cmocka_unit_test(a_change_that_is_to_be_written_again_sets_no_alarm_while_it_waits_for_the_journal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
