@@ -158,6 +158,7 @@ struct stream_question {
     int16_t api_key;
     int16_t version;
     int16_t acks;
+    bool is_after_silent; /* a Produce with acks=0 stands before it, which no answer tells the end of */
     /* of a fetch (of ListOffsets: a time stands where the offset does): */
     uint64_t asked_ns;
     uint64_t wait_ns; /* 0: how long it waits is not judged */
@@ -189,6 +190,8 @@ struct stream_conn {
     struct stream_bytes asked, answered;
     struct stream_question *questions;
     uint32_t question_first, question_count, question_room;
+    uint64_t answered_ns; /* the last one that was answered */
+    bool is_silent;       /* a Produce with acks=0 was asked since the last question */
 };
 
 struct stream_wish { /* a number of partitions that somebody asked for */
@@ -267,6 +270,8 @@ void stream__judge_flush(struct check_stream *stream, const struct stream_log *l
 
 /* When the host had no handle for one of its segments last; 0: not in this life. */
 uint64_t stream__refused_ns(const struct check_stream *stream, const struct stream_log *log);
+/* The same for any file: what is written waits for the journal, that for a checkpoint, and that for the files of any log. */
+uint64_t stream__any_refused_ns(const struct check_stream *stream);
 
 /* Past the last offset that was ever written to its segments. */
 int64_t stream__asked_end(const struct check_stream *stream, const struct stream_log *log);
@@ -284,7 +289,8 @@ void stream__disk_crash(struct check_stream *stream, enum check_crash crash);
 
 /* A fetch is asked; its answer leaves, or its connection ends; and what the answer says. */
 void stream__fetch_asked(struct check_stream *stream, struct base_slice body, struct stream_question *question);
-void stream__fetch_ended(struct check_stream *stream, const struct stream_question *question);
+/* Answers leave in the order of the questions: the one before it was answered at `before_ns`. */
+void stream__fetch_ended(struct check_stream *stream, const struct stream_question *question, uint64_t before_ns);
 void stream__fetch_answered(struct check_stream *stream, const struct stream_question *question,
                             struct base_slice body);
 /* The same of ListOffsets. */

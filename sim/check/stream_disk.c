@@ -238,6 +238,13 @@ uint64_t stream__refused_ns(const struct check_stream *stream, const struct stre
     return last_ns;
 }
 
+uint64_t stream__any_refused_ns(const struct check_stream *stream)
+{
+    uint64_t last_ns = 0;
+    for (uint32_t i = 0; i < stream->path_count; i++) { last_ns = base_max_u64(last_ns, stream->paths[i].refused_ns); }
+    return last_ns;
+}
+
 int64_t stream__asked_end(const struct check_stream *stream, const struct stream_log *log)
 {
     char folder[STREAM_FOLDER_BYTES];

@@ -116,7 +116,7 @@ static uint64_t readable_since(const struct check_stream *stream, const struct s
     return base_max_u64(since, stream__refused_ns(stream, log));
 }
 
-void stream__fetch_ended(struct check_stream *stream, const struct stream_question *question)
+void stream__fetch_ended(struct check_stream *stream, const struct stream_question *question, uint64_t before_ns)
 {
     if (question->wait_ns == 0 || question->late_ns == UINT64_MAX) { return; }
     uint64_t due_ns = base_deadline_ns(question->asked_ns, question->wait_ns);
@@ -127,6 +127,8 @@ void stream__fetch_ended(struct check_stream *stream, const struct stream_questi
         due_ns = since;
         by = &question->wanted[i];
     }
+    due_ns = base_max_u64(due_ns, before_ns);
+    if (question->is_after_silent) { due_ns = base_max_u64(due_ns, stream__any_refused_ns(stream)); }
     if (stream->now_ns <= due_ns || stream->now_ns - due_ns <= question->late_ns) { return; }
     uint64_t late_ms = (stream->now_ns - due_ns) / 1000000;
     if (by == NULL) {

@@ -164,9 +164,14 @@ static void take_question(struct check_stream *stream, struct stream_conn *conn,
             return;
         }
         stream__order_asked(stream, conn, &request);
-        if (request.acks == 0) { return; } /* no answer comes */
+        if (request.acks == 0) { /* no answer comes */
+            conn->is_silent = true;
+            return;
+        }
         question.acks = request.acks;
     }
+    question.is_after_silent = conn->is_silent;
+    conn->is_silent = false;
     conn->questions = check__grow(conn->questions, conn->question_count, &conn->question_room, sizeof *conn->questions);
     conn->questions[conn->question_count++] = question;
 }
@@ -275,7 +280,8 @@ static void take_answer(struct check_stream *stream, struct stream_conn *conn, s
         stream__session_free(stream, question.fetch, false);
         return;
     }
-    stream__fetch_ended(stream, &question);
+    stream__fetch_ended(stream, &question, conn->answered_ns);
+    conn->answered_ns = stream->now_ns;
     if (question.api_key >= 0 && question.api_key < CHECK_APIS) { stream->counts.answers[question.api_key] += 1; }
     bool is_acknowledged = question.api_key == 0 && (question.acks == -1 || question.acks == 1);
     bool is_of_offsets = question.api_key == 2 && question.wanted_count > 0;
@@ -342,9 +348,8 @@ void stream__tap_closed(struct check_stream *stream, uint32_t shard, struct port
 {
     struct stream_conn *conn = find_conn(stream, shard, id);
     if (conn == NULL) { return; }
-    for (uint32_t i = conn->question_first; i < conn->question_count && !conn->is_ignored; i++) {
-        stream__fetch_ended(stream, &conn->questions[i]);
-    }
+    bool is_any_left = conn->question_first < conn->question_count && !conn->is_ignored;
+    if (is_any_left) { stream__fetch_ended(stream, &conn->questions[conn->question_first], conn->answered_ns); }
     drop_questions(stream, conn);
     conn->is_used = false;
 }

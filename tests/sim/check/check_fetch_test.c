@@ -14,8 +14,10 @@
 #include "talk.h"
 #include "wire/kafka/delete_topics.h"
 #include "wire/kafka/fetch.h"
+#include "wire/kafka/heartbeat.h"
 #include "wire/kafka/kafka.h"
 #include "wire/kafka/list_offsets.h"
+#include "wire/kafka/produce.h"
 
 enum { LIST_OFFSETS = 2, LIST_VERSION = 9, LATEST = -1, EARLIEST = -2 };
 enum { FETCH = 1, FETCH_VERSION = 16, DELETE_TOPICS = 20, DELETE_VERSION = 6, WAIT_MS = 500, LATE_MS = 100 };
@@ -442,6 +444,75 @@ static void a_fetch_that_finds_no_handle_is_answered_when_its_time_is_over(void 
     expect(f, "a fetch is answered 110 ms after its time was over");
 }
 
+/* Answers leave in the order of their questions. A heartbeat before it is answered long after the fetch's time; and then so much time goes. */
+static struct fixture *given_an_answer_before_it(uint64_t then_ms)
+{
+    struct fixture *f = given();
+    see(f, 0, 0);
+    struct kafka_heartbeat_request beat;
+    kafka_heartbeat_request_init(&beat);
+    talk_ask(talk(f, conn, KAFKA_API_HEARTBEAT, 4), &beat);
+    ask_fetch(f, 0);
+    f->now_ms += WAIT_MS + LATE_MS + 50;
+    struct kafka_heartbeat_response answer;
+    kafka_heartbeat_response_init(&answer);
+    turn(f);
+    talk_answer(talk(f, conn, KAFKA_API_HEARTBEAT, 4), &answer);
+    f->now_ms += then_ms;
+    return f;
+}
+
+static void a_fetch_waits_for_the_answer_before_it(void **state)
+{
+    (void)state;
+    struct fixture *f = given_an_answer_before_it(LATE_MS);
+    answer_fetch(f, 0, 0, 0);
+    expect(f, NULL);
+}
+
+static void a_fetch_that_waits_on_after_the_answer_before_it_is_I21(void **state)
+{
+    (void)state;
+    struct fixture *f = given_an_answer_before_it(LATE_MS + 10);
+    answer_fetch(f, 0, 0, 0);
+    expect(f, "a fetch is answered 110 ms after its time was over");
+}
+
+/* Long after the fetch's time the host has no handle for a file of the journal; and then so much time goes. */
+static struct fixture *given_a_journal_without_a_handle(bool is_after_silent, uint64_t then_ms)
+{
+    struct fixture *f = given();
+    see(f, 0, 0);
+    struct kafka_produce_request produce;
+    kafka_produce_request_init(&produce);
+    produce.acks = 0;
+    if (is_after_silent) { talk_ask(talk(f, conn, KAFKA_API_PRODUCE, 9), &produce); }
+    ask_fetch(f, 0);
+    f->now_ms += WAIT_MS + LATE_MS + 50;
+    open_file(f, "weir-journal/0000000001.wj", PORT_NO_HANDLES);
+    f->now_ms += then_ms;
+    answer_fetch(f, 0, 0, 0);
+    return f;
+}
+
+static void a_fetch_behind_what_no_answer_tells_the_end_of_waits_while_there_is_no_handle(void **state)
+{
+    (void)state;
+    expect(given_a_journal_without_a_handle(true, LATE_MS), NULL);
+}
+
+static void a_fetch_behind_what_no_answer_tells_the_end_of_that_waits_on_is_I21(void **state)
+{
+    (void)state;
+    expect(given_a_journal_without_a_handle(true, LATE_MS + 10), "a fetch is answered 110 ms after its time was over");
+}
+
+static void no_handle_for_the_journal_is_no_reason_for_a_fetch_alone_to_wait(void **state)
+{
+    (void)state;
+    expect(given_a_journal_without_a_handle(false, 10), "a fetch is answered 160 ms after its time was over");
+}
+
 static void a_handle_that_an_earlier_start_was_refused_is_no_reason_to_wait(void **state)
 {
     (void)state;
@@ -595,6 +666,11 @@ int main(void)
         cmocka_unit_test(no_handle_for_another_file_is_no_reason_to_wait),
         cmocka_unit_test(no_other_end_of_an_open_is_a_reason_to_wait),
         cmocka_unit_test(a_fetch_that_finds_no_handle_is_answered_when_its_time_is_over),
+        cmocka_unit_test(a_fetch_waits_for_the_answer_before_it),
+        cmocka_unit_test(a_fetch_that_waits_on_after_the_answer_before_it_is_I21),
+        cmocka_unit_test(a_fetch_behind_what_no_answer_tells_the_end_of_waits_while_there_is_no_handle),
+        cmocka_unit_test(a_fetch_behind_what_no_answer_tells_the_end_of_that_waits_on_is_I21),
+        cmocka_unit_test(no_handle_for_the_journal_is_no_reason_for_a_fetch_alone_to_wait),
         cmocka_unit_test(a_handle_that_an_earlier_start_was_refused_is_no_reason_to_wait),
         cmocka_unit_test(a_fetch_that_waits_on_when_its_topic_was_deleted_is_I21),
         cmocka_unit_test(a_fetch_that_ends_soon_after_the_deletion_is_good),
