@@ -141,27 +141,29 @@ static void what_is_too_old_stays_once_a_node_stops(void **state)
 }
 
 /* The other shard asks for its run of that number to be kept. */
-static void ask_the_journal(struct shard *shard, const struct port_piece *piece, int number)
+static void ask_the_journal(struct shard *shard, int number)
 {
+    static const uint8_t bytes[RUN_BYTES];
+    static const struct port_piece piece = {.kind = PORT_MEMORY, .at = bytes, .size_bytes = sizeof bytes};
     struct plog_run run = {.id = {.topic = {{7}}, .index = 0},
-                           .position_bytes = (uint64_t)number * piece->size_bytes,
+                           .position_bytes = (uint64_t)number * piece.size_bytes,
                            .offset_base = number,
                            .offset_end = number + 1,
-                           .size_bytes = piece->size_bytes};
+                           .size_bytes = piece.size_bytes};
     struct port_message message = {.kind = MSG_JOURNAL};
     put_run(&message, &run);
     message.words[WORD_RUN_TOKEN] = (uint64_t)number + 1;
     message.words[10] = 1;
-    message.lent = (void *)(uintptr_t)piece;
-    message.lent_bytes = piece->size_bytes;
+    message.lent = (void *)(uintptr_t)&piece;
+    message.lent_bytes = piece.size_bytes;
     shard_tell(shard, &message);
 }
 
 /* The other shard asks for so much to be kept that shards are told to wait. */
-static void fill_the_journal(struct shard *shard, const struct port_piece *piece)
+static void fill_the_journal(struct shard *shard)
 {
     for (int i = 0; i < 64; i++) {
-        ask_the_journal(shard, piece, i);
+        ask_the_journal(shard, i);
         const struct port_message *hold = shard_told_last(shard, MSG_HOLD);
         if (hold != NULL && hold->words[0] == HOLD_WAIT) { return; }
     }
@@ -176,10 +178,8 @@ static bool is_told_full(const struct shard *shard)
 
 static struct shard *given_a_full_journal(void)
 {
-    static const uint8_t bytes[RUN_BYTES];
-    static const struct port_piece piece = {.kind = PORT_MEMORY, .at = bytes, .size_bytes = sizeof bytes};
     struct shard *shard = given_a_first_shard();
-    fill_the_journal(shard, &piece);
+    fill_the_journal(shard);
     assert_int_equal(shard_told(shard, MSG_CHECKPOINT),
                      1); /* at half of it; the other shard has not given its states yet */
     return shard;
@@ -222,13 +222,11 @@ static void a_stop_ends_with_a_checkpoint_that_began_when_the_journal_had_room(v
 /* The first file of the journal is full, or the first two, and the disk has no room for another: how many runs were asked for. */
 static int fill_the_disk(struct shard *shard, int files)
 {
-    static const uint8_t bytes[RUN_BYTES];
-    static const struct port_piece piece = {.kind = PORT_MEMORY, .at = bytes, .size_bytes = sizeof bytes};
     int asked = 0;
     do {
         /* The file after the one that is written is made when that is half full. */
         shard->is_full = shard_told(shard, MSG_JOURNALLED) >= (uint32_t)(files - 1) * 3;
-        ask_the_journal(shard, &piece, asked);
+        ask_the_journal(shard, asked);
         asked += 1;
         assert_true(asked < 16);
     } while (shard_told(shard, MSG_JOURNALLED) == (uint32_t)asked);
@@ -294,13 +292,11 @@ static void who_has_a_file_that_rests_closes_it_for_the_journal(void **state)
 static void a_journal_without_a_handle_asks_every_shard_for_one_and_goes_on_when_it_comes(void **state)
 {
     (void)state;
-    static const uint8_t bytes[RUN_BYTES];
-    static const struct port_piece piece = {.kind = PORT_MEMORY, .at = bytes, .size_bytes = sizeof bytes};
     struct shard *shard = given_a_first_shard();
     shard->is_out_of_handles = true;
     uint32_t asked = 0;
     while (shard_told(shard, MSG_JOURNALLED) == asked) {
-        ask_the_journal(shard, &piece, (int)asked);
+        ask_the_journal(shard, (int)asked);
         asked += 1;
         assert_true(asked < 16);
     }
@@ -319,14 +315,12 @@ static void allow_few_entries(struct broker_config *config) { config->few.journa
 static void what_waits_before_the_journal_of_a_node_that_gives_up_is_nobodys(void **state)
 {
     (void)state;
-    static const uint8_t bytes[RUN_BYTES];
-    static const struct port_piece piece = {.kind = PORT_MEMORY, .at = bytes, .size_bytes = sizeof bytes};
     struct shard *shard = shard_make_told(0, allow_few_entries);
     shard_start(shard);
     shard->is_out_of_handles = true;
     for (int asked = 0; ring_count(&shard->broker->journal_waiting) == 0; asked++) {
         assert_true(asked < 32);
-        ask_the_journal(shard, &piece, asked);
+        ask_the_journal(shard, asked);
     }
     shard->broker->is_giving_up = true;
     shard->broker->answers_due = 1;

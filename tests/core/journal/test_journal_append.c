@@ -318,8 +318,8 @@ static void a_next_file_that_found_no_handle_is_made_as_soon_as_one_comes(void *
         assert_true(host->appended < 30);
     }
     assert_true(host->handle_want_count > 0);
-    assert_true(journal_next_alarm_ns(host->journal) >
-                host->now.now_ns + 100000000); /* by itself it tries again then */
+    /* By itself it would try again later. */
+    assert_true(journal_next_alarm_ns(host->journal) > host->now.now_ns + 100000000);
     host->disk->fail_at = 0;
     journal_handle_comes(host->journal);
     assert_true(journal_next_alarm_ns(host->journal) <= host->now.now_ns + 1000000);
