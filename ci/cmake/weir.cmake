@@ -276,7 +276,7 @@ endfunction()
 
 # ---- tests --------------------------------------------------------------------------------------------------------
 
-# weir_test(NAME ROOMS ... [SOURCES ...] [LABEL unit] [TIMEOUT 60] [LIBS ...] [DEFINES ...])
+# weir_test(NAME ROOMS ... [SOURCES ...] [LABEL unit] [TIMEOUT 60] [COST 0] [LIBS ...] [DEFINES ...])
 #
 # ROOMS      rooms that the test may include and link, with all that those use. The first is the room under test:
 #            its private headers are included as "plog__x.h".
@@ -284,8 +284,9 @@ endfunction()
 #            linked with the folder's other *.c files; a file called as NAME itself gives test_NAME.
 # Programs link tests/support, which has a base_panic_host that prints and aborts; a test may define its own.
 # They run in the folder of the test's sources.
+# COST       about how many seconds a long one takes with asan: those start first, so that none goes on alone at the end.
 function(weir_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "LABEL;TIMEOUT" "ROOMS;SOURCES;LIBS;DEFINES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "LABEL;TIMEOUT;COST" "ROOMS;SOURCES;LIBS;DEFINES")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "weir_test(${name}): what is ${arg_UNPARSED_ARGUMENTS}?")
   endif()
@@ -294,6 +295,9 @@ function(weir_test name)
   endif()
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 60)
+  endif()
+  if(NOT arg_COST)
+    set(arg_COST 0)
   endif()
   set(known unit contract sim replay e2e e2e-tsan diff rules)
   foreach(label IN LISTS arg_LABEL)
@@ -355,22 +359,27 @@ function(weir__test_program program)
   add_test(NAME ${program} COMMAND ${program} WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
   # Timeouts end what hangs; they judge no speed. A sanitizer, or a machine with other work, makes a test many times slower.
   math(EXPR timeout "${arg_TIMEOUT} * 5")
-  set_tests_properties(${program} PROPERTIES LABELS "${arg_LABEL}" TIMEOUT ${timeout})
+  set_tests_properties(${program} PROPERTIES LABELS "${arg_LABEL}" TIMEOUT ${timeout} COST ${arg_COST})
 endfunction()
 
-# weir_script_test(NAME COMMAND ... [LABEL e2e] [TIMEOUT 120] [SERIAL]): any other test, run in its folder with
-# WEIR_BUILD=BUILD in the environment. Exit 77 is a skip.
+# weir_script_test(NAME COMMAND ... [LABEL e2e] [TIMEOUT 120] [COST 0] [SERIAL]): any other test, run in its folder with
+# WEIR_BUILD=BUILD in the environment. Exit 77 is a skip. Labels that say where ci/test runs it not, beside the one of its kind:
+#   once     another compiler or a sanitizer has nothing to add: with release only
+#   exhaust  long, and the compiler's own work shows elsewhere: not with clang
 function(weir_script_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL" "TIMEOUT" "COMMAND;LABEL")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL" "TIMEOUT;COST" "COMMAND;LABEL")
   if(NOT arg_LABEL)
     set(arg_LABEL e2e)
   endif()
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
+  if(NOT arg_COST)
+    set(arg_COST 0)
+  endif()
   add_test(NAME ${name} COMMAND ${arg_COMMAND} WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABEL}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77
-    RUN_SERIAL "${arg_SERIAL}" ENVIRONMENT "WEIR_BUILD=${CMAKE_BINARY_DIR}")
+    COST ${arg_COST} RUN_SERIAL "${arg_SERIAL}" ENVIRONMENT "WEIR_BUILD=${CMAKE_BINARY_DIR}")
 endfunction()
 
 # test_support: what tests and fuzz targets share, a base_panic_host above all.
@@ -406,6 +415,7 @@ function(weir_add_tests)
   add_test(NAME rules COMMAND "${Python3_EXECUTABLE}" -B "${WEIR_RULES_TOOL}")
   add_test(NAME rules_selftest COMMAND "${Python3_EXECUTABLE}" -B "${WEIR_RULES_TOOL}" --selftest)
   set_tests_properties(rules rules_selftest PROPERTIES LABELS rules TIMEOUT 600)
+  set_tests_properties(rules_selftest PROPERTIES COST 90)
 endfunction()
 
 # ---- fuzz ---------------------------------------------------------------------------------------------------------

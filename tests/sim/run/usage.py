@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""usage.py: what weir-sim says to words that make no sense, and what --until shows."""
+"""usage.py WORKLOAD...: what weir-sim says to words that make no sense, and what --until shows; and that the workloads of --exhaust are
+those named, which have a test each."""
 import os
 import subprocess
 import sys
@@ -63,7 +64,10 @@ def main():
     for words in ("after step 5000,", "broker shard 0 is ", "log __cluster_metadata-0: start=0 ", "  node 0 is up",
                   "weir-journal/", " durable", "client a1", "result=cut"):
         expect(words in cut.stdout, f"--until shows '{words}'")
-    print(f"{failed} of {len(BAD) + 14} did not hold")
+    named = run("--exhaust", "--only", "none-of-them")
+    names = named.stderr.partition("NAME one of")[2].split()
+    expect(named.returncode == 2 and names == sys.argv[1:], f"the workloads are those that have a test: {names}, {sys.argv[1:]}")
+    print(f"{failed} of {len(BAD) + 15} did not hold")
     return 1 if failed else 0
 
 
