@@ -246,7 +246,8 @@ struct control_loan {
     struct asker asker;
     uint32_t shard;
     struct base_arena *arena;
-    const void *answer; /* set by shard 0; NULL: it could not */
+    struct base_link levels_link; /* of broker.levels_waiting */
+    const void *answer;           /* set by shard 0; NULL: it could not */
 };
 struct control_op {
     struct control_loan *loan;
@@ -348,11 +349,12 @@ struct broker {
     struct broker_config config;
     enum broker_state state;
     bool is_disk_failed;
-    int8_t levels[BROKER_LOGGERS]; /* of log lines; -1: root's */
-    bool wants_debug;              /* so says one of them */
-    uint32_t levels_due;           /* shard 0: shards that have not yet taken them */
-    bool levels_are_news;          /* shard 0: they have changed since they were sent */
-    bool is_serving;               /* this shard's front accepts */
+    int8_t levels[BROKER_LOGGERS];   /* of log lines; -1: root's */
+    bool wants_debug;                /* so says one of them */
+    uint32_t levels_due;             /* shard 0: shards that have not yet taken them */
+    bool levels_are_news;            /* shard 0: they have changed since they were sent */
+    struct base_list levels_waiting; /* shard 0: answers that leave when all shards have them */
+    bool is_serving;                 /* this shard's front accepts */
     bool is_stop_asked;
     uint64_t now_ns;
     int64_t wall_ms;
@@ -684,7 +686,7 @@ enum base_rc configs_refuse(struct request *request,
                             struct kafka_describe_configs_response_describe_configs_result *result,
                             const struct base_text *text);
 /* broker__levels.c. What of it BROKER_LOGGER is: one resource of DescribeConfigs (BASE_FULL: the arena is), and on shard 0 all of an
- * IncrementalAlterConfigs that the controller found no fault with. */
+ * IncrementalAlterConfigs that the controller found no fault with, whose answer waits until every shard has what it set. */
 struct kafka_describe_configs_response;
 struct kafka_incremental_alter_configs_request;
 struct kafka_incremental_alter_configs_response;
@@ -696,6 +698,8 @@ void levels_alter(struct broker *broker, const struct kafka_incremental_alter_co
                   struct kafka_incremental_alter_configs_response *answer, struct base_arena *arena,
                   struct port_out *out);
 void levels_message(struct broker *broker, const struct port_message *message, struct port_out *out);
+bool levels_wait(struct broker *broker, struct control_loan *loan); /* False: there is nothing to wait for */
+bool levels_poll(struct broker *broker, struct port_out *out);
 #define FRONT_TOKEN_ROOM ((uint64_t)0x46)
 /* A completion whose token has FRONT_TOKEN_ROOM in its top byte: how much room there is on the disk. */
 void front_done(struct broker *broker, const struct port_event *event, struct port_out *out);

@@ -1,12 +1,13 @@
 /* broker__levels.c: the levels of log lines, of each room its own: Kafka's BROKER_LOGGER (KIP-412).
  *
  * They are the node's own, and last until it stops. Shard 0 changes them, when the controller has answered for what else the request
- * holds; it tells the host, which is what leaves lines out, by a note, and the other shards, which describe them. A shard makes lines at
- * PORT_DEBUG only while some room wants them.
+ * holds; it tells the host, which is what leaves lines out, by a note, and the other shards, which describe them. The answer leaves when
+ * all of them have taken what it set: whoever asks next is told so, wherever it asks. A shard makes lines at PORT_DEBUG only while some
+ * room wants them.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "broker__.h"
+#include "broker__node.h"
 
 #include "broker/settings.h"
 #include "wire/kafka/describe_configs.h"
@@ -174,6 +175,7 @@ static void levels_changed(struct broker *broker)
 void levels_begin(struct broker *broker)
 {
     memcpy(broker->levels, broker->config.levels, sizeof broker->levels);
+    base_list_init(&broker->levels_waiting);
     levels_changed(broker);
 }
 
@@ -209,6 +211,24 @@ void levels_message(struct broker *broker, const struct port_message *message, s
     struct port_message answer;
     message_begin(&answer, 0, MSG_LEVELS_TAKEN);
     message_send(broker, &answer, out);
+}
+
+/* Another one's change may be on its way, and this one have asked for the same. */
+bool levels_wait(struct broker *broker, struct control_loan *loan)
+{
+    if (broker->levels_due == 0) { return false; }
+    base_list_push_back(&broker->levels_waiting, &loan->levels_link);
+    return true;
+}
+
+/* All that have waited are answered before the controller decides what would make them wait once more. */
+bool levels_poll(struct broker *broker, struct port_out *out)
+{
+    if (broker->levels_due > 0) { return false; }
+    struct base_link *link = base_list_pop_front(&broker->levels_waiting);
+    if (link == NULL) { return false; }
+    node_controlled(broker, BASE_ITEM(link, struct control_loan, levels_link), out);
+    return true;
 }
 
 /* The notes of a request are as many as there are loggers, whatever it says. */

@@ -20,6 +20,7 @@ void node_close_backs(struct broker *broker, struct port_out *out);
 void node_begin_drain(struct broker *broker, struct port_out *out);
 /* It can't serve: it says why, and stops. What is on disk is left as it is. */
 void node_give_up(struct broker *broker, const char *why, const char *detail, struct port_out *out);
+void node_controlled(struct broker *broker, const struct control_loan *loan, struct port_out *out); /* to who asked */
 /* The controller, for something else than time: it goes on with the event that ends it. */
 bool node_controller_waits(const struct broker *broker);
 

@@ -105,6 +105,14 @@ void stop_begin(struct broker *broker, struct port_out *out)
 
 /* ---- the controller -------------------------------------------------------------------------------------------------------- */
 
+void node_controlled(struct broker *broker, const struct control_loan *loan, struct port_out *out)
+{
+    struct port_message answer;
+    message_begin(&answer, loan->shard, MSG_CONTROLLED);
+    put_asker(&answer, 0, loan->asker);
+    message_send(broker, &answer, out);
+}
+
 static void on_control(struct broker *broker, const struct port_message *message, struct port_out *out)
 {
     struct control_loan *loan = message->lent;
@@ -118,10 +126,7 @@ static void on_control(struct broker *broker, const struct port_message *message
         base_pool_give(&broker->control_ops, index);
     }
     loan->answer = NULL;
-    struct port_message answer;
-    message_begin(&answer, loan->shard, MSG_CONTROLLED);
-    put_asker(&answer, 0, loan->asker);
-    message_send(broker, &answer, out);
+    node_controlled(broker, loan, out);
 }
 
 static void registered(struct broker *broker, const struct controller_registered *answer, struct port_out *out)
@@ -159,11 +164,9 @@ static void on_controller_answer(struct broker *broker, const struct controller_
     if (loan->request.kind == CONTROLLER_ALTER_CONFIGS && loan->answer != NULL) {
         struct kafka_incremental_alter_configs_response *altered = (void *)(uintptr_t)loan->answer; /* in its arena */
         levels_alter(broker, loan->request.request, altered, loan->arena, out);
+        if (levels_wait(broker, loan)) { return; }
     }
-    struct port_message answer;
-    message_begin(&answer, loan->shard, MSG_CONTROLLED);
-    put_asker(&answer, 0, loan->asker);
-    message_send(broker, &answer, out);
+    node_controlled(broker, loan, out);
 }
 
 static void register_node(struct broker *broker, struct port_out *out)
@@ -285,7 +288,7 @@ bool start_poll(struct broker *broker, struct port_out *out)
 {
     if (!is_first(broker)) { return false; }
     if (disk_hold_step(broker, out)) { return true; }
-    return disk_journal_step(broker, out) || controller_step(broker, out);
+    return disk_journal_step(broker, out) || levels_poll(broker, out) || controller_step(broker, out);
 }
 
 /* ---- begin, and what the others answer ----------------------------------------------------------------------------------------- */

@@ -139,6 +139,47 @@ static void a_request_is_read_where_there_is_room_for_it_and_not_for_sixteen(voi
     shard_free(shard);
 }
 
+/* Of the node's own logger "plog"; its answer may have to wait. */
+static void set_level(struct shard *shard, uint32_t slot, const char *level)
+{
+    char node[12];
+    (void)snprintf(node, sizeof node, "%d", (int)shard->broker->config.node_id);
+    struct kafka_incremental_alter_configs_request_alterable_config config;
+    kafka_incremental_alter_configs_request_alterable_config_init(&config);
+    config.name = kafka_text_words("plog");
+    config.value = kafka_text_words(level);
+    struct kafka_incremental_alter_configs_request_alter_configs_resource resource;
+    kafka_incremental_alter_configs_request_alter_configs_resource_init(&resource);
+    resource.resource_type = METADATA_RESOURCE_LOGGER;
+    resource.resource_name = kafka_text_words(node);
+    resource.configs = &config;
+    resource.configs_count = 1;
+    struct kafka_incremental_alter_configs_request request;
+    kafka_incremental_alter_configs_request_init(&request);
+    request.resources = &resource;
+    request.resources_count = 1;
+    shard_ask(shard, slot, KAFKA_MESSAGE_INCREMENTAL_ALTER_CONFIGS_REQUEST, 1, &request);
+}
+
+static void a_level_is_set_when_every_shard_has_it(void **state)
+{
+    (void)state;
+    struct shard *shard = given_a_node();
+    set_level(shard, shard_connect(shard), "DEBUG");
+    assert_int_equal(shard_told(shard, MSG_LEVELS), 1);
+    set_level(shard, shard_connect(shard), "WARN"); /* is told behind the first one */
+    assert_int_equal(shard_told(shard, MSG_LEVELS), 1);
+    shard_tell_word(shard, MSG_LEVELS_TAKEN, 0, 0);
+    assert_int_equal(shard_told(shard, MSG_LEVELS), 2);
+    assert_int_equal(shard->broker->requests.taken_count, 2);
+    shard_tell_word(shard, MSG_LEVELS_TAKEN, 0, 0);
+    assert_int_equal(shard->broker->requests.taken_count, 0);
+    struct kafka_incremental_alter_configs_response answer;
+    assert_true(shard_answer(shard, KAFKA_MESSAGE_INCREMENTAL_ALTER_CONFIGS_RESPONSE, 1, &answer));
+    assert_int_equal(answer.responses[0].error_code, KAFKA_ERROR_NONE);
+    shard_free(shard);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -147,6 +188,7 @@ int main(void)
         cmocka_unit_test(who_asks_for_too_many_topics_is_told_at_once),
         cmocka_unit_test(who_asks_for_too_many_changes_is_told_at_once),
         cmocka_unit_test(a_request_is_read_where_there_is_room_for_it_and_not_for_sixteen),
+        cmocka_unit_test(a_level_is_set_when_every_shard_has_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
