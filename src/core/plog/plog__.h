@@ -389,7 +389,7 @@ struct plog__log {
     uint32_t writing;       /* the round; NONE */
     struct base_list queue; /* appends */
     struct base_list rounds;
-    struct base_list producers;
+    struct base_list producers; /* the one unused longest first */
     struct base_list touched;
     enum plog__flush flush;
     bool is_flush_seal;

@@ -152,8 +152,12 @@ struct plog__producer *plog__producer_make(struct plog *plog, struct plog__log *
     return producer;
 }
 
+/* In its log's list too: a checkpoint writes that as it is, and a start makes them in this order. */
 void plog__producer_used(struct plog *plog, struct plog__producer *producer)
 {
+    struct plog__log *log = plog__log_at(plog, producer->log);
+    base_list_remove(&log->producers, &producer->of_log);
+    base_list_push_back(&log->producers, &producer->of_log);
     base_list_remove(&plog->producer_lru, &producer->lru);
     base_list_push_back(&plog->producer_lru, &producer->lru);
 }

@@ -96,6 +96,8 @@ static void a_batch_may_wrap_around_the_greatest_sequence(void **state)
 
 /* ---- through the machine ---- */
 
+enum life { SAME, STARTED, STARTED_FROM_A_CHECKPOINT, LIVES };
+
 static uint64_t produce(struct world *world, struct plog_ref ref, int16_t epoch, int32_t sequence)
 {
     return world_append(world, ref,
@@ -286,18 +288,22 @@ static void the_producer_unused_longest_makes_room(void **state)
     world_free(world);
 }
 
-/* It is the use that counts, not who came first: in life, and when the journal is read. */
+/* It is the use that counts, not who came first: in life, and when the journal or a checkpoint is read. */
 static void a_producer_that_goes_on_stays_and_one_that_rests_makes_room(void **state)
 {
     (void)state;
-    for (int is_restarted = 0; is_restarted < 2; is_restarted++) {
+    for (int life = SAME; life < LIVES; life++) {
         struct world *world = world_make(1);
         world->config.producers_max = 8;
         world_start(world);
         struct plog_ref ref = world_log(world, 0, "topic", 0);
         for (int64_t id = 1; id <= 8; id++) { (void)produce_as(world, ref, id, 0); }
         (void)produce_as(world, ref, 1, 1);
-        if (is_restarted == 1) {
+        if (life == STARTED_FROM_A_CHECKPOINT) {
+            world_checkpoint(world);
+            world_run(world);
+        }
+        if (life != SAME) {
             world_restart(world, CRASH_POWER);
             ref = world_log(world, 0, "topic", 0);
         }
@@ -321,7 +327,6 @@ static uint64_t produce_many(struct world *world, struct plog_ref ref, int recor
 static void sequences_go_on_at_zero_after_the_greatest_in_every_life(void **state)
 {
     (void)state;
-    enum life { SAME, STARTED, STARTED_FROM_A_CHECKPOINT, LIVES };
     for (int life = SAME; life < LIVES; life++) {
         struct world *world = world_make(1);
         world_start(world);
