@@ -387,6 +387,12 @@ static void a_retention_that_the_client_asked_for_counts_instead(void **state)
     assert_int_equal(fetched("s", "t", 0), 100); /* looked at every ten minutes */
     pass_ms(2000);
     assert_int_equal(fetched("s", "t", 0), -1);
+    assert_int_equal(commit_many("s", 1, kafka_text_null(), 60000)->topics[0].partitions[0].error_code,
+                     KAFKA_ERROR_NONE);
+    pass_ms(598000);
+    assert_int_equal(fetched("s", "t", 0), 100);
+    pass_ms(2000); /* no later than at the next look */
+    assert_int_equal(fetched("s", "t", 0), -1);
 }
 
 static void nothing_expires_right_after_a_load_or_while_members_join(void **state)
