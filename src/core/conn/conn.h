@@ -17,7 +17,7 @@
  *                CLOSING -closed, GONE pulled-> free
  *                ACCEPTING -failed-> free
  *   While OPEN its receive side is one of: WATCH (RECV of size 0 outstanding, no block), FILL (RECV into its block
- *   outstanding), PARSE (bytes to cut, a poll away), FOR_ANSWERS (in_flight_max reached, or conn_hold), FOR_REQUESTS and FOR_PAGES (waits in
+ *   outstanding), PARSE (bytes to cut, a poll away), FOR_ANSWERS (in_flight_max reached, or conn_hold and something unread), FOR_REQUESTS and FOR_PAGES (waits in
  *   line for a request slot or a block), DONE (stopping).
  * A REQUEST      WAITING -conn_answer-> READY -turn-> SENDING -sent or failed-> SENT -pulled-> free
  *                WAITING -connection gone-> ORPHAN -conn_answer-> SENT;  its frame is released beside that, in any order;

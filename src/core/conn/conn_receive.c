@@ -266,7 +266,8 @@ static bool cut(struct conns *conns, struct conn__conn *conn, bool may_take_requ
         conn__watch(conns, conn, out);
         return false;
     }
-    if (conn->holding > 0) {
+    /* With nothing unread it receives: the end of who waits for its answer is seen no other way. */
+    if (conn->holding > 0 && have_bytes > 0) {
         conn__leave_line(conns, conn);
         conn->side = CONN__SIDE_FOR_ANSWERS;
         return false;

@@ -240,13 +240,13 @@ static bool carry_out_recv(struct fake *fake, uint32_t index)
     const struct port_effect *effect = &fake->pending[index];
     struct peer *peer = peer_of(fake, effect->conn);
     size_t left_bytes = peer->stream_bytes - peer->taken_bytes;
-    if (peer->is_reset) {
-        complete(fake, index, PORT_RESET, 0);
+    if (left_bytes == 0 && !peer->is_ended && !peer->is_reset) { return false; }
+    if (effect->size_bytes == 0) { /* an error is there to be read, too */
+        complete(fake, index, PORT_OK, 0);
         return true;
     }
-    if (left_bytes == 0 && !peer->is_ended) { return false; }
-    if (effect->size_bytes == 0) {
-        complete(fake, index, PORT_OK, 0);
+    if (peer->is_reset) {
+        complete(fake, index, PORT_RESET, 0);
         return true;
     }
     if (effect->size_bytes > peer->recv_bytes_most) { peer->recv_bytes_most = effect->size_bytes; }

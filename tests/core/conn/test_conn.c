@@ -442,6 +442,54 @@ static void who_is_gone_while_its_connection_is_held_is_seen_to_be(void **state)
     fake_end(fake);
 }
 
+static void who_sends_no_more_while_its_connection_is_held_has_its_answer_first(void **state)
+{
+    (void)state;
+    struct fake *fake = given_usual();
+    fake->holds_below = 'i';
+    uint32_t peer = fake_dial(fake);
+    peer_sends_frame(fake, peer, "hold");
+    fake_run(fake);
+    fake->peers[peer].is_ended = true;
+    fake_run(fake);
+    assert_int_equal(fake_count(fake, CONN_OUT_ENDED), 1);
+    assert_false(fake->peers[peer].is_closed);
+    fake_echo(fake, request_number(fake, 0));
+    fake_run(fake);
+    const char *heard[] = {"=hold"};
+    expect_heard(fake, peer, heard, 1);
+    assert_true(fake->peers[peer].is_closed);
+    assert_true(conn_is_quiet(fake->conns));
+    fake_end(fake);
+}
+
+/* What is received to see the end is kept, one byte of a frame as a whole one. */
+static void what_comes_while_a_connection_is_held_is_kept(void **state)
+{
+    (void)state;
+    for (size_t first_bytes = 1; first_bytes <= 8; first_bytes++) {
+        struct fake *fake = given_usual();
+        fake->holds_below = 'i';
+        uint32_t peer = fake_dial(fake);
+        peer_sends_frame(fake, peer, "hold");
+        fake_run(fake);
+        const char more[] = "\0\0\0\4more";
+        peer_sends(fake, peer, more, first_bytes);
+        fake_run(fake);
+        peer_sends(fake, peer, more + first_bytes, 8 - first_bytes);
+        fake_run(fake);
+        assert_int_equal(fake_count(fake, CONN_OUT_REQUEST), 1);
+        assert_int_equal(fake->peers[peer].taken_bytes, 8 + first_bytes);
+        fake_echo(fake, request_number(fake, 0));
+        fake_run(fake);
+        expect_request(fake, 1, "more");
+        fake_echo(fake, request_number(fake, 1));
+        fake_run(fake);
+        assert_true(conn_is_quiet(fake->conns));
+        fake_end(fake);
+    }
+}
+
 static void a_peer_that_does_not_read_is_bounded_and_then_closed(void **state)
 {
     (void)state;
@@ -915,6 +963,7 @@ static void a_slot_is_used_again_only_after_the_broker_knows_it_is_gone(void **s
     struct fake *fake = given_listening(&config);
     uint32_t peer = fake_dial(fake);
     uint32_t next = fake_dial(fake);
+    peer_sends(fake, peer, "\0\0\0\7part", 8); /* it is received: a watch would only say that there is something */
     fake_run(fake);
     fake->is_busy = true;
     fake->peers[peer].is_reset = true;
@@ -1134,6 +1183,8 @@ int main(void)
         cmocka_unit_test(too_many_in_flight_stop_the_receiving_until_answers_leave),
         cmocka_unit_test(nothing_is_cut_behind_a_request_that_holds_its_connection),
         cmocka_unit_test(who_is_gone_while_its_connection_is_held_is_seen_to_be),
+        cmocka_unit_test(who_sends_no_more_while_its_connection_is_held_has_its_answer_first),
+        cmocka_unit_test(what_comes_while_a_connection_is_held_is_kept),
         cmocka_unit_test(a_peer_that_does_not_read_is_bounded_and_then_closed),
         cmocka_unit_test(request_slots_that_come_back_are_shared_fairly),
         cmocka_unit_test(without_pages_receiving_waits_and_goes_on_when_they_return),
