@@ -514,8 +514,7 @@ static enum base_rc create_tables(struct broker *broker, struct base_arena *aren
     broker->parked = base_arena_take_array(arena, config->connections_max, sizeof *broker->parked);
     broker->unbegun = base_arena_take_array(arena, config->connections_max, sizeof *broker->unbegun);
     broker->seen = base_arena_take_array(arena, config->partitions_max, sizeof *broker->seen);
-    broker->offsets_moving = base_arena_take_array(arena, config->connections_max, sizeof *broker->offsets_moving);
-    if (broker->seen == NULL || broker->unbegun == NULL || broker->offsets_moving == NULL) { return BASE_FULL; }
+    if (broker->seen == NULL || broker->unbegun == NULL) { return BASE_FULL; }
     if (scratch == NULL || broker->logs == NULL || broker->parked == NULL) { return BASE_FULL; }
     base_arena_init(&broker->apply_scratch, scratch, scratch_bytes);
     base_list_init(&broker->issuing);

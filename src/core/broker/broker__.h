@@ -393,8 +393,7 @@ struct broker {
     struct base_list releasing;
     struct base_list *parked;  /* by connection index; initialised at first use */
     struct base_list *unbegun; /* so too; each of them is on starved */
-    uint32_t *offsets_moving; /* by connection index: requests that change offsets of groups and are not answered yet */
-    struct seen *seen;        /* by partition slot: parts_supersede */
+    struct seen *seen;         /* by partition slot: parts_supersede */
     uint64_t starved_retry_ns;
     uint32_t request_generation;
     uint32_t parked_count;
@@ -718,10 +717,12 @@ void groups_begin(struct broker *broker, struct request *request, struct port_ou
 void groups_ask(struct broker *broker, struct request *request, struct part *part, uint32_t index,
                 struct port_out *out);
 void groups_answered(struct broker *broker, struct request *request, struct port_out *out);
-void groups_part_answered(struct broker *broker, const struct request *request, const struct part *part);
+void groups_part_answered(struct broker *broker, const struct part *part);
 /* Of so many requests of a front: how many JoinGroups, or SyncGroups and those, may wait for their groups. */
 uint32_t groups_patient_max(enum group_kind kind, uint32_t requests);
 bool groups_is_patient(int16_t api_key);
+/* What changes a group, or waits for one, holds its connection. */
+void groups_hold(struct broker *broker, const struct request *request);
 void groups_release(struct broker *broker, struct part *part, struct port_out *out);
 
 /* broker__coordinator.c: the coordinators of this shard */

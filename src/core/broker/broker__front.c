@@ -293,8 +293,7 @@ static void on_request(struct broker *broker, const struct conn_out *item, struc
         topics_refuse_version(broker, request, out);
         return;
     }
-    /* It may wait for minutes. As in Kafka nothing of its connection is worked meanwhile; nor has it a slot. */
-    if (groups_is_patient(request->api_key)) { conn_hold(broker->conns, request->id); }
+    groups_hold(broker, request);
     bool is_behind = !base_list_is_empty(unbegun_of(broker, request));
     if (is_behind) { base_list_push_back(unbegun_of(broker, request), &request->unbegun_link); }
     if (is_behind || (!broker->is_serving && !broker->is_draining)) {
@@ -505,7 +504,7 @@ static void on_part_answer(struct broker *broker, const struct port_message *mes
         part->timestamp_ms = (int64_t)message->words[4];
         part->leader_epoch = (int32_t)(uint32_t)message->words[5];
         break;
-    case MSG_GROUPED: groups_part_answered(broker, request, part); break; /* what it says is in the loan */
+    case MSG_GROUPED: groups_part_answered(broker, part); break; /* what it says is in the loan */
     case MSG_DELETED:
         part->error = (int16_t)message->words[2];
         part->log_start = (int64_t)message->words[3];

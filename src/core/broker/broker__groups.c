@@ -317,6 +317,21 @@ void groups_begin(struct broker *broker, struct request *request, struct port_ou
 
 bool groups_is_patient(int16_t api_key) { return api_key == KAFKA_API_JOIN_GROUP || api_key == KAFKA_API_SYNC_GROUP; }
 
+/* As in Kafka nothing of a connection is worked behind a request that changes a group or waits for one, before that is answered; nor has it
+ * a slot meanwhile. Commits follow commits: they keep their order in the log of their group, and many of them share a sync. */
+void groups_hold(struct broker *broker, const struct request *request)
+{
+    switch (request->api_key) {
+    case KAFKA_API_OFFSET_COMMIT: conn_hold(broker->conns, request->id, KAFKA_API_OFFSET_COMMIT); return;
+    case KAFKA_API_JOIN_GROUP:
+    case KAFKA_API_SYNC_GROUP:
+    case KAFKA_API_LEAVE_GROUP:
+    case KAFKA_API_OFFSET_DELETE:
+    case KAFKA_API_DELETE_GROUPS: conn_hold(broker->conns, request->id, CONN_BUT_NOTHING); return;
+    default: return;
+    }
+}
+
 /* They may wait for minutes, those of connections that are gone, too: the others are to find requests beside them. Whoever has joined is to
  * find one for its SyncGroup, or nobody would come further. */
 uint32_t groups_patient_max(enum group_kind kind, uint32_t requests)
@@ -324,32 +339,24 @@ uint32_t groups_patient_max(enum group_kind kind, uint32_t requests)
     return kind == GROUP_JOIN ? requests / 2 : requests - requests / 4;
 }
 
-static bool moves_offsets(const struct request *request)
-{
-    return request->api_key == KAFKA_API_OFFSET_COMMIT || request->api_key == KAFKA_API_OFFSET_DELETE ||
-           request->api_key == KAFKA_API_DELETE_GROUPS;
-}
-
-/* An OffsetFetch sees what its connection has changed before, as in Kafka, which works its requests one by one; and what anybody has, where
- * it asks so. */
-static bool is_ordered(const struct broker *broker, const struct request *request)
+/* An OffsetFetch sees what anybody has asked before it, where it asks so. What its own connection has changed is answered by then. */
+static bool is_ordered(const struct request *request)
 {
     if (request->api_key != KAFKA_API_OFFSET_FETCH) { return false; }
     const struct kafka_offset_fetch_request *asked = request->decoded;
-    return asked->require_stable || broker->offsets_moving[request->conn_index] > 0;
+    return asked->require_stable;
 }
 
 void groups_ask(struct broker *broker, struct request *request, struct part *part, uint32_t index, struct port_out *out)
 {
     struct group_request *asked = &part->loan->request;
-    asked->is_ordered = is_ordered(broker, request);
+    asked->is_ordered = is_ordered(request);
     if (part->is_patient) {
         if (broker->patient_count >= broker->patient_max[asked->kind]) {
             asked->refusal = KAFKA_ERROR_COORDINATOR_NOT_AVAILABLE;
         }
         broker->patient_count += 1;
     }
-    if (moves_offsets(request)) { broker->offsets_moving[request->conn_index] += 1; }
     part->loan->asker = request_asker(broker, request, index);
     part->is_asked = true;
     request->parts_open += 1;
@@ -361,15 +368,11 @@ void groups_ask(struct broker *broker, struct request *request, struct part *par
     message_send(broker, &message, out);
 }
 
-void groups_part_answered(struct broker *broker, const struct request *request, const struct part *part)
+void groups_part_answered(struct broker *broker, const struct part *part)
 {
-    if (part->is_patient) {
-        CHECK(broker->patient_count > 0);
-        broker->patient_count -= 1;
-    }
-    if (!moves_offsets(request)) { return; }
-    CHECK(broker->offsets_moving[request->conn_index] > 0);
-    broker->offsets_moving[request->conn_index] -= 1;
+    if (!part->is_patient) { return; }
+    CHECK(broker->patient_count > 0);
+    broker->patient_count -= 1;
 }
 
 void groups_release(struct broker *broker, struct part *part, struct port_out *out)

@@ -17,8 +17,8 @@
  *                CLOSING -closed, GONE pulled-> free
  *                ACCEPTING -failed-> free
  *   While OPEN its receive side is one of: WATCH (RECV of size 0 outstanding, no block), FILL (RECV into its block
- *   outstanding), PARSE (bytes to cut, a poll away), FOR_ANSWERS (in_flight_max reached, or conn_hold and something unread), FOR_REQUESTS and FOR_PAGES (waits in
- *   line for a request slot or a block), DONE (stopping).
+ *   outstanding), PARSE (bytes to cut, a poll away), FOR_ANSWERS (in_flight_max reached, or something unread that conn_hold
+ *   stops), FOR_REQUESTS and FOR_PAGES (waits in line for a request slot or a block), DONE (stopping).
  * A REQUEST      WAITING -conn_answer-> READY -turn-> SENDING -sent or failed-> SENT -pulled-> free
  *                WAITING -connection gone-> ORPHAN -conn_answer-> SENT;  its frame is released beside that, in any order;
  *                the slot is free when both are done.
@@ -119,8 +119,10 @@ void conn_answer_end(struct conns *conns, struct conn_request request, struct po
 /* The frame's bytes are no longer needed. Once a request, before or after its answer; also for an orphan. */
 void conn_release_frame(struct conns *conns, struct conn_request request);
 
-/* No more is cut of the request's connection before it has its answer. To a connection that is gone it is a no-op. */
-void conn_hold(struct conns *conns, struct conn_request request);
+/* No more is cut of the request's connection before it has its answer, but frames that begin with the two bytes `but`, big-endian; where
+ * several requests hold it, but what all of them say. To a connection that is gone it is a no-op. */
+#define CONN_BUT_NOTHING UINT32_MAX
+void conn_hold(struct conns *conns, struct conn_request request, uint32_t but);
 
 /* True until the connection is closing: an answer may still reach it. */
 bool conn_is_open(const struct conns *conns, struct port_conn conn);

@@ -58,6 +58,7 @@ struct conn__conn {
     uint32_t in_flight; /* those, and the ones being sent */
     uint32_t sending;   /* the ones being sent */
     uint32_t holding;   /* those without an answer that nothing is cut behind */
+    uint32_t but;       /* nothing, but what begins so: conn_hold */
     uint32_t generation;
     struct port_address peer;
     uint8_t state;
@@ -169,6 +170,8 @@ bool conn__receive_some(struct conns *conns, uint64_t now_ns, struct port_out *o
 void conn__drop_block(struct conns *conns, struct conn__block *block);
 void conn__leave_block(struct conns *conns, struct conn__conn *conn);
 void conn__to_parse(struct conns *conns, struct conn__conn *conn);
+/* What is next of it may not be cut before others have their answers. */
+bool conn__is_held(const struct conn__conn *conn);
 /* Off whichever list its side put it on. */
 void conn__leave_line(struct conns *conns, struct conn__conn *conn);
 

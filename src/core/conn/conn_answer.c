@@ -113,18 +113,21 @@ static void settle(struct conns *conns, struct conn__conn *conn, struct port_out
     } else if (base_link_is_on(&conn->ready)) {
         base_list_remove(&conns->ready, &conn->ready);
     }
-    bool may_cut = conn->holding == 0 && conn->in_flight < conns->config.in_flight_max;
+    bool may_cut = !conn__is_held(conn) && conn->in_flight < conns->config.in_flight_max;
     if (conn->side == CONN__SIDE_FOR_ANSWERS && may_cut) { conn__to_parse(conns, conn); }
     conn__end_if_drained(conns, conn, out);
 }
 
-void conn_hold(struct conns *conns, struct conn_request id)
+void conn_hold(struct conns *conns, struct conn_request id, uint32_t but)
 {
     struct conn__request *request = find(conns, id);
     if (request->state == CONN__ORPHAN || request->is_holding) { return; }
     CHECK(request->state == CONN__WAITING);
     request->is_holding = true;
-    conn__at(conns, request->conn)->holding += 1;
+    struct conn__conn *conn = conn__at(conns, request->conn);
+    if (conn->holding == 0) { conn->but = but; }
+    if (conn->but != but) { conn->but = CONN_BUT_NOTHING; }
+    conn->holding += 1;
 }
 
 static void hold_no_more(struct conns *conns, struct conn__request *request)

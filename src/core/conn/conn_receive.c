@@ -251,6 +251,16 @@ static bool is_admitted(struct conns *conns, struct conn__conn *conn, uint32_t f
     return true;
 }
 
+/* With nothing unread it is not: the end of who waits for its answer is seen by receiving alone. */
+bool conn__is_held(const struct conn__conn *conn)
+{
+    uint32_t have_bytes = conn->end - conn->start;
+    if (conn->holding == 0 || have_bytes == 0) { return false; }
+    if (conn->but == CONN_BUT_NOTHING) { return true; }
+    if (have_bytes < SIZE_BYTES + 2) { return false; }
+    return base_get_u16(bytes_of(conn->block) + conn->start + SIZE_BYTES) != conn->but;
+}
+
 /* Moves one connection on by one thing. True: it was a frame. */
 static bool cut(struct conns *conns, struct conn__conn *conn, bool may_take_request, bool may_take_pages,
                 uint64_t now_ns, struct port_out *out, struct conn_out *item_out)
@@ -266,8 +276,7 @@ static bool cut(struct conns *conns, struct conn__conn *conn, bool may_take_requ
         conn__watch(conns, conn, out);
         return false;
     }
-    /* With nothing unread it receives: the end of who waits for its answer is seen no other way. */
-    if (conn->holding > 0 && have_bytes > 0) {
+    if (conn__is_held(conn)) {
         conn__leave_line(conns, conn);
         conn->side = CONN__SIDE_FOR_ANSWERS;
         return false;

@@ -12,9 +12,12 @@
 #include <cmocka.h>
 
 #include "shard.h"
+#include "wire/kafka/delete_groups.h"
 #include "wire/kafka/heartbeat.h"
 #include "wire/kafka/join_group.h"
+#include "wire/kafka/leave_group.h"
 #include "wire/kafka/offset_commit.h"
+#include "wire/kafka/offset_delete.h"
 #include "wire/kafka/offset_fetch.h"
 #include "wire/kafka/sync_group.h"
 
@@ -81,6 +84,32 @@ static size_t put_heartbeat(const struct shard *shard, uint8_t *at, size_t size_
     return shard_put_request(at, size_bytes, KAFKA_MESSAGE_HEARTBEAT_REQUEST, 4, 1, &request);
 }
 
+static size_t put_leave(const struct shard *shard, uint8_t *at, size_t size_bytes)
+{
+    struct kafka_leave_group_request request;
+    kafka_leave_group_request_init(&request);
+    request.group_id = kafka_text_words(group_of_the_other(shard));
+    return shard_put_request(at, size_bytes, KAFKA_MESSAGE_LEAVE_GROUP_REQUEST, 4, 1, &request);
+}
+
+static size_t put_offset_delete(const struct shard *shard, uint8_t *at, size_t size_bytes)
+{
+    struct kafka_offset_delete_request request;
+    kafka_offset_delete_request_init(&request);
+    request.group_id = kafka_text_words(group_of_the_other(shard));
+    return shard_put_request(at, size_bytes, KAFKA_MESSAGE_OFFSET_DELETE_REQUEST, 0, 1, &request);
+}
+
+static size_t put_delete(const struct shard *shard, uint8_t *at, size_t size_bytes)
+{
+    struct kafka_text name = kafka_text_words(group_of_the_other(shard));
+    struct kafka_delete_groups_request request;
+    kafka_delete_groups_request_init(&request);
+    request.groups_names = &name;
+    request.groups_names_count = 1;
+    return shard_put_request(at, size_bytes, KAFKA_MESSAGE_DELETE_GROUPS_REQUEST, 2, 1, &request);
+}
+
 static struct group_loan *asked_last(const struct shard *shard) { return shard_told_last(shard, MSG_GROUP)->lent; }
 
 static struct group_loan *asked_first(const struct shard *shard)
@@ -112,18 +141,67 @@ static void an_offset_fetch_sees_what_its_connection_has_committed_before(void *
     size_t used_bytes = put_commit(shard, bytes, sizeof bytes);
     used_bytes += put_fetch(shard, bytes + used_bytes, sizeof bytes - used_bytes, false);
     shard_receive(shard, slot, bytes, used_bytes, NULL);
-    assert_int_equal(shard_told(shard, MSG_GROUP), 2);
-    assert_true(asked_last(shard)->request.is_ordered);
-    shard_receive(shard, other, bytes, put_fetch(shard, bytes, sizeof bytes, false), NULL);
-    assert_false(asked_last(shard)->request.is_ordered); /* another connection's */
+    assert_int_equal(shard_told(shard, MSG_GROUP), 1);
     shard_receive(shard, other, bytes, put_fetch(shard, bytes, sizeof bytes, true), NULL);
+    assert_int_equal(shard_told(shard, MSG_GROUP), 2); /* another connection's is not behind it */
     assert_true(asked_last(shard)->request.is_ordered);
     struct kafka_offset_commit_response response;
     kafka_offset_commit_response_init(&response);
     answer(shard, asked_first(shard), &response);
-    shard_receive(shard, slot, bytes, put_fetch(shard, bytes, sizeof bytes, false), NULL);
+    assert_int_equal(shard_told(shard, MSG_GROUP), 3);
+    assert_int_equal(asked_last(shard)->request.kind, GROUP_FETCH);
     assert_false(asked_last(shard)->request.is_ordered);
     shard_free(shard);
+}
+
+/* They share their syncs. */
+static void commits_of_a_connection_do_not_wait_for_each_other(void **state)
+{
+    (void)state;
+    struct shard *shard = given_shard();
+    uint8_t bytes[BYTES_MAX];
+    uint32_t slot = shard_connect(shard);
+    size_t used_bytes = 0;
+    for (uint32_t i = 0; i < 3; i++) { used_bytes += put_commit(shard, bytes + used_bytes, sizeof bytes - used_bytes); }
+    shard_receive(shard, slot, bytes, used_bytes, NULL);
+    assert_int_equal(shard_told(shard, MSG_GROUP), 3);
+    shard_free(shard);
+}
+
+/* A heartbeat behind it is asked once it is answered. */
+static void expect_held_by(size_t (*put)(const struct shard *shard, uint8_t *at, size_t size_bytes),
+                           enum group_kind kind, const void *response)
+{
+    struct shard *shard = given_shard();
+    uint8_t bytes[BYTES_MAX];
+    uint32_t slot = shard_connect(shard);
+    size_t used_bytes = put(shard, bytes, sizeof bytes);
+    used_bytes += put_heartbeat(shard, bytes + used_bytes, sizeof bytes - used_bytes);
+    shard_receive(shard, slot, bytes, used_bytes, NULL);
+    assert_int_equal(shard_told(shard, MSG_GROUP), 1);
+    assert_int_equal(asked_last(shard)->request.kind, kind);
+    answer(shard, asked_last(shard), response);
+    assert_int_equal(shard_told(shard, MSG_GROUP), 2);
+    assert_int_equal(asked_last(shard)->request.kind, GROUP_HEARTBEAT);
+    shard_free(shard);
+}
+
+static void behind_what_changes_a_group_nothing_of_its_connection_is_worked(void **state)
+{
+    (void)state;
+    struct kafka_offset_commit_response committed;
+    kafka_offset_commit_response_init(&committed);
+    expect_held_by(put_commit, GROUP_COMMIT, &committed);
+    struct kafka_leave_group_response left;
+    kafka_leave_group_response_init(&left);
+    expect_held_by(put_leave, GROUP_LEAVE, &left);
+    struct kafka_offset_delete_response taken;
+    kafka_offset_delete_response_init(&taken);
+    expect_held_by(put_offset_delete, GROUP_OFFSET_DELETE, &taken);
+    struct kafka_delete_groups_response_deletable_group_result gone;
+    kafka_delete_groups_response_deletable_group_result_init(&gone);
+    gone.group_id = kafka_text_words("");
+    expect_held_by(put_delete, GROUP_DELETE, &gone);
 }
 
 static void behind_a_join_group_nothing_of_its_connection_is_worked(void **state)
@@ -188,6 +266,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_offset_fetch_sees_what_its_connection_has_committed_before),
+        cmocka_unit_test(commits_of_a_connection_do_not_wait_for_each_other),
+        cmocka_unit_test(behind_what_changes_a_group_nothing_of_its_connection_is_worked),
         cmocka_unit_test(behind_a_join_group_nothing_of_its_connection_is_worked),
         cmocka_unit_test(those_that_wait_for_their_groups_leave_requests_to_others),
     };

@@ -56,6 +56,7 @@ struct fake *given_fake(const struct conn_config *config, size_t pages_bytes)
     assert_int_equal(conn_create(&arena, fake->pages, config, &fake->conns), BASE_OK);
     fake->chunk_bytes = SIZE_MAX;
     fake->accept_rc = PORT_OK;
+    fake->holds_but = CONN_BUT_NOTHING;
     fake->now_ns = 1;
     begin_step(fake);
     return fake;
@@ -187,7 +188,7 @@ void fake_collect(struct fake *fake)
             fake->outs_count += 1;
             polls += 1;
             bool holds = item.kind == CONN_OUT_REQUEST && item.frame_bytes > 0 && item.frame[0] < fake->holds_below;
-            if (holds) { conn_hold(fake->conns, item.request); }
+            if (holds) { conn_hold(fake->conns, item.request, fake->holds_but); }
         }
         wants_continue = fake->out.wants_continue || (fake->max_polls_a_step != 0 && polls == fake->max_polls_a_step);
         wants_turn = wants_turn || fake->out.wants_turn;

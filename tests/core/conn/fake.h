@@ -69,6 +69,7 @@ struct fake {
     char trace[8192];          /* effects and outs, one a line, when is_tracing */
     bool is_tracing;
     uint32_t effects_room; /* of each step; 0: all */
+    uint32_t holds_but;    /* what may be cut meanwhile: as conn_hold has it */
     char holds_below;      /* whose first letter is below it holds its connection until it is answered; 0: none */
 };
 

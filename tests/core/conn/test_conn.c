@@ -425,6 +425,87 @@ static void nothing_is_cut_behind_a_request_that_holds_its_connection(void **sta
     fake_end(fake);
 }
 
+static uint32_t given_a_held_connection(struct fake *fake, uint32_t but, const char *words)
+{
+    fake->holds_below = 'i';
+    fake->holds_but = but;
+    uint32_t peer = fake_dial(fake);
+    peer_sends_frame(fake, peer, words);
+    fake_run(fake);
+    assert_int_equal(fake_count(fake, CONN_OUT_REQUEST), 1);
+    return peer;
+}
+
+/* However its bytes come, and those of what waits behind it. */
+static void what_begins_as_a_hold_allows_is_cut_and_nothing_behind_another(void **state)
+{
+    (void)state;
+    for (size_t chunk_bytes = 1; chunk_bytes <= 30; chunk_bytes++) {
+        struct fake *fake = given_usual();
+        fake->chunk_bytes = chunk_bytes;
+        uint32_t peer = given_a_held_connection(fake, 'a' << 8 | 'b', "ab1");
+        const char *frames[] = {"ab2", "ab", "ac3", "ab4"};
+        for (uint32_t i = 0; i < 4; i++) { peer_sends_frame(fake, peer, frames[i]); }
+        fake_run(fake);
+        assert_int_equal(fake_count(fake, CONN_OUT_REQUEST), 3);
+        fake_echo(fake, request_number(fake, 2));
+        fake_echo(fake, request_number(fake, 0));
+        fake_run(fake);
+        assert_int_equal(fake_count(fake, CONN_OUT_REQUEST), 3);
+        fake_echo(fake, request_number(fake, 1));
+        fake_run(fake);
+        expect_request(fake, 3, "ac3");
+        fake_echo(fake, request_number(fake, 3));
+        fake_run(fake);
+        expect_request(fake, 4, "ab4");
+        fake_echo(fake, request_number(fake, 4));
+        fake_run(fake);
+        const char *heard[] = {"=ab1", "=ab2", "=ab", "=ac3", "=ab4"};
+        expect_heard(fake, peer, heard, 5);
+        assert_true(conn_is_quiet(fake->conns));
+        fake_end(fake);
+    }
+}
+
+static void what_one_hold_allows_waits_for_another_that_allows_nothing(void **state)
+{
+    (void)state;
+    struct fake *fake = given_usual();
+    uint32_t peer = given_a_held_connection(fake, 'a' << 8 | 'b', "ab1");
+    fake->holds_but = CONN_BUT_NOTHING;
+    peer_sends_frame(fake, peer, "ab2");
+    peer_sends_frame(fake, peer, "ab3");
+    fake_run(fake);
+    assert_int_equal(fake_count(fake, CONN_OUT_REQUEST), 2);
+    fake_echo(fake, request_number(fake, 0));
+    fake_run(fake);
+    assert_int_equal(fake_count(fake, CONN_OUT_REQUEST), 2);
+    fake_echo(fake, request_number(fake, 1));
+    fake_run(fake);
+    expect_request(fake, 2, "ab3");
+    fake_echo(fake, request_number(fake, 2));
+    fake_run(fake);
+    assert_true(conn_is_quiet(fake->conns));
+    fake_end(fake);
+}
+
+/* There is one more each time an answer leaves, though the others hold the connection still. */
+static void as_many_as_may_be_in_flight_are_cut_though_they_hold_their_connection(void **state)
+{
+    (void)state;
+    struct fake *fake = given_usual();
+    uint32_t peer = given_a_held_connection(fake, 'a' << 8 | 'b', "ab");
+    for (uint32_t i = 1; i < 20; i++) { peer_sends_frame(fake, peer, "ab"); }
+    fake_run(fake);
+    for (uint32_t i = 0; i < 20; i++) {
+        assert_int_equal(fake_count(fake, CONN_OUT_REQUEST), i + 8 < 20 ? i + 8 : 20);
+        fake_echo(fake, request_number(fake, i));
+        fake_run(fake);
+    }
+    assert_true(conn_is_quiet(fake->conns));
+    fake_end(fake);
+}
+
 static void who_is_gone_while_its_connection_is_held_is_seen_to_be(void **state)
 {
     (void)state;
@@ -1182,6 +1263,9 @@ int main(void)
         cmocka_unit_test(an_answer_of_many_pieces_leaves_whole),
         cmocka_unit_test(too_many_in_flight_stop_the_receiving_until_answers_leave),
         cmocka_unit_test(nothing_is_cut_behind_a_request_that_holds_its_connection),
+        cmocka_unit_test(what_begins_as_a_hold_allows_is_cut_and_nothing_behind_another),
+        cmocka_unit_test(what_one_hold_allows_waits_for_another_that_allows_nothing),
+        cmocka_unit_test(as_many_as_may_be_in_flight_are_cut_though_they_hold_their_connection),
         cmocka_unit_test(who_is_gone_while_its_connection_is_held_is_seen_to_be),
         cmocka_unit_test(who_sends_no_more_while_its_connection_is_held_has_its_answer_first),
         cmocka_unit_test(what_comes_while_a_connection_is_held_is_kept),
