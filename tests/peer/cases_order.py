@@ -93,3 +93,37 @@ def what_is_sent_behind_a_join_waits_with_it(t, version):
     second.hear("SyncGroup", 5)
     second.hear("Heartbeat", 4)
     second.hear("DescribeGroups", 6)
+
+
+def a_removal(group, topic):
+    return "OffsetDelete", 0, {"GroupId": group, "Topics": [{"Name": topic, "Partitions": [{"PartitionIndex": 0}]}]}
+
+
+@case("OffsetDelete", 0)
+def offsets_are_deleted_right_behind_the_commit_that_made_the_group(t, _):
+    topic = t.topic("a")
+    t.create("a")
+    for turn in range(5):
+        name = t.group(str(turn))
+        t.together(a_commit(name, topic, turn), a_removal(name, topic), a_fetch(5, name, topic), a_commit(name, topic, 7), a_fetch(5, name, topic))
+
+
+@case("DeleteGroups", 2)
+def a_group_is_deleted_right_behind_the_commit_that_made_it(t, version):
+    topic = t.topic("a")
+    t.create("a")
+    for turn in range(5):
+        name = t.group(str(turn))
+        gone = "DeleteGroups", version, {"GroupsNames": [name]}
+        t.together(a_commit(name, topic, turn), gone, ("DescribeGroups", 6, {"Groups": [name]}), gone, a_fetch(5, name, topic))
+
+
+@case("LeaveGroup", 1, 5)
+def what_is_sent_behind_a_leave_sees_that_the_member_is_gone(t, version):
+    for turn in range(5):
+        name = t.group(str(turn))
+        me, generation = enter(t, name)
+        sync(t, 5, name, generation, me, [(me, b"all")])
+        left = {"GroupId": name, "MemberId": me} if version < 3 else {"GroupId": name, "Members": [{"MemberId": me, "GroupInstanceId": None}]}
+        t.together(("LeaveGroup", version, left), heartbeat(name, generation, me), ("DescribeGroups", 6, {"Groups": [name]}),
+                   ("LeaveGroup", version, left))
