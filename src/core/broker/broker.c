@@ -514,7 +514,8 @@ static enum base_rc create_tables(struct broker *broker, struct base_arena *aren
     broker->parked = base_arena_take_array(arena, config->connections_max, sizeof *broker->parked);
     broker->unbegun = base_arena_take_array(arena, config->connections_max, sizeof *broker->unbegun);
     broker->seen = base_arena_take_array(arena, config->partitions_max, sizeof *broker->seen);
-    if (broker->seen == NULL || broker->unbegun == NULL) { return BASE_FULL; }
+    broker->promises = base_arena_take_array(arena, config->connections_max, sizeof *broker->promises);
+    if (broker->seen == NULL || broker->unbegun == NULL || broker->promises == NULL) { return BASE_FULL; }
     if (scratch == NULL || broker->logs == NULL || broker->parked == NULL) { return BASE_FULL; }
     base_arena_init(&broker->apply_scratch, scratch, scratch_bytes);
     base_list_init(&broker->issuing);
@@ -522,6 +523,7 @@ static enum base_rc create_tables(struct broker *broker, struct base_arena *aren
     base_list_init(&broker->watching);
     base_list_init(&broker->unwatching);
     base_list_init(&broker->releasing);
+    base_list_init(&broker->promised);
     broker->parts_asked_max = parts_of_front(config, sizes);
     broker->patient_max[GROUP_JOIN] = groups_patient_max(GROUP_JOIN, sizes->requests);
     broker->patient_max[GROUP_SYNC] = groups_patient_max(GROUP_SYNC, sizes->requests);

@@ -265,6 +265,12 @@ struct group_op {
     struct group_loan *loan;
 };
 
+/* That a connection has a place among those that wait: from its JoinGroup's answer to its SyncGroup. */
+struct promise {
+    struct base_link link; /* of broker.promised, while it is one */
+    uint64_t until_ns;     /* from then on whoever needs the place has it */
+};
+
 /* ---- shard 0's services ------------------------------------------------------------------------------------------ */
 
 /* Batches of the metadata log on their way there or from there, lent to shards; given back when all have applied them. One at a time:
@@ -393,13 +399,15 @@ struct broker {
     struct base_list releasing;
     struct base_list *parked;  /* by connection index; initialised at first use */
     struct base_list *unbegun; /* so too; each of them is on starved */
+    struct promise *promises;  /* by connection index */
+    struct base_list promised; /* the oldest first */
     struct seen *seen;         /* by partition slot: parts_supersede */
     uint64_t starved_retry_ns;
     uint32_t request_generation;
     uint32_t parked_count;
     uint32_t parts_asked; /* of this front, not yet answered */
     uint32_t parts_asked_max;
-    uint32_t patient_count; /* of this front's parts, asked and not yet answered: those that are patient */
+    uint32_t patient_count;               /* patient parts of this front, asked and not yet answered, and promises */
     uint32_t patient_max[GROUP_SYNC + 1]; /* a JoinGroup beyond the one, a SyncGroup beyond the other is refused */
     uint16_t ports[BROKER_LISTENERS_MAX];
     uint32_t listeners_bound;
@@ -717,12 +725,13 @@ void groups_begin(struct broker *broker, struct request *request, struct port_ou
 void groups_ask(struct broker *broker, struct request *request, struct part *part, uint32_t index,
                 struct port_out *out);
 void groups_answered(struct broker *broker, struct request *request, struct port_out *out);
-void groups_part_answered(struct broker *broker, const struct part *part);
+void groups_part_answered(struct broker *broker, const struct request *request, const struct part *part);
 /* Of so many requests of a front: how many JoinGroups, or SyncGroups and those, may wait for their groups. */
 uint32_t groups_patient_max(enum group_kind kind, uint32_t requests);
 bool groups_is_patient(int16_t api_key);
 /* What changes a group, or waits for one, holds its connection. */
 void groups_hold(struct broker *broker, const struct request *request);
+void groups_gone(struct broker *broker, uint32_t conn_index); /* no SyncGroup comes of that connection any more */
 void groups_release(struct broker *broker, struct part *part, struct port_out *out);
 
 /* broker__coordinator.c: the coordinators of this shard */

@@ -46,9 +46,8 @@ static struct group_config config_of(const struct broker_config *broker, size_t 
     config.proposal_bytes = (uint32_t)base_min_u64(256 << 10, all_bytes / 256);
     config.proposal_bytes_max = (uint32_t)base_min_u64(8 << 20, all_bytes / 64);
     config.answer_bytes_max = all_bytes / 8;
-    /* All members of a group join at once. */
-    uint64_t joins_max = (uint64_t)groups_patient_max(GROUP_JOIN, requests) * broker->shards;
-    config.size_max = (int32_t)base_min_u64((uint64_t)broker->group_size_max, joins_max);
+    /* All members of a group join at once, and all of them may have connected to one front. */
+    config.size_max = (int32_t)base_min_u64((uint64_t)broker->group_size_max, groups_patient_max(GROUP_JOIN, requests));
     config.session_min_ms = broker->group_session_min_ms;
     config.session_max_ms = broker->group_session_max_ms;
     config.initial_delay_ms = broker->group_initial_delay_ms;

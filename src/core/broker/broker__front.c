@@ -504,7 +504,7 @@ static void on_part_answer(struct broker *broker, const struct port_message *mes
         part->timestamp_ms = (int64_t)message->words[4];
         part->leader_epoch = (int32_t)(uint32_t)message->words[5];
         break;
-    case MSG_GROUPED: groups_part_answered(broker, part); break; /* what it says is in the loan */
+    case MSG_GROUPED: groups_part_answered(broker, request, part); break; /* what it says is in the loan */
     case MSG_DELETED:
         part->error = (int16_t)message->words[2];
         part->log_start = (int64_t)message->words[3];
@@ -648,6 +648,7 @@ void front_message(struct broker *broker, const struct port_message *message, st
 /* A peer that is gone, or sends no more, waits for nothing any more. */
 static void on_gone(struct broker *broker, const struct conn_out *item, struct port_out *out)
 {
+    groups_gone(broker, item->conn_index);
     struct base_list *parked = &broker->parked[item->conn_index];
     struct base_link *link;
     while (parked->head.next != NULL && (link = base_list_first(parked)) != NULL) {

@@ -22,6 +22,7 @@
 /* All operations on a group, as bits of AclOperation. */
 #define GROUP_OPERATIONS 3400
 #define HOST_BYTES       64
+#define PROMISE_NS       UINT64_C(60000000000) /* clients send SyncGroup as soon as they hear that they have joined */
 
 enum { KEY_GROUP = 0, KEY_TRANSACTION = 1, KEY_SHARE = 2 };
 
@@ -333,10 +334,60 @@ void groups_hold(struct broker *broker, const struct request *request)
 }
 
 /* They may wait for minutes, those of connections that are gone, too: the others are to find requests beside them. Whoever has joined is to
- * find one for its SyncGroup, or nobody would come further. */
+ * find one for its SyncGroup, or nobody would come further: most have a promise, these are for the others. */
 uint32_t groups_patient_max(enum group_kind kind, uint32_t requests)
 {
     return kind == GROUP_JOIN ? requests / 2 : requests - requests / 4;
+}
+
+static void take_back(struct broker *broker, struct promise *promise)
+{
+    base_list_remove(&broker->promised, &promise->link);
+    CHECK(broker->patient_count > 0);
+    broker->patient_count -= 1;
+}
+
+/* One that nobody has come for in its time makes room. */
+static void take_back_oldest(struct broker *broker)
+{
+    struct base_link *link = base_list_first(&broker->promised);
+    if (link == NULL) { return; }
+    struct promise *promise = BASE_ITEM(link, struct promise, link);
+    if (broker->now_ns >= promise->until_ns) { take_back(broker, promise); }
+}
+
+void groups_gone(struct broker *broker, uint32_t conn_index)
+{
+    struct promise *promise = &broker->promises[conn_index];
+    if (base_link_is_on(&promise->link)) { take_back(broker, promise); }
+}
+
+/* False: no more may wait, and this one is refused; it counts until that is answered. The promise is its own, or that of nobody: requests are
+ * asked in turn, one of a connection that is gone before those of the one that has its index now. */
+static bool take_place(struct broker *broker, const struct request *request, enum group_kind kind)
+{
+    struct promise *promise = &broker->promises[request->conn_index];
+    if (base_link_is_on(&promise->link)) { /* it is counted */
+        base_list_remove(&broker->promised, &promise->link);
+        return true;
+    }
+    if (broker->patient_count >= broker->patient_max[kind]) { take_back_oldest(broker); }
+    bool has_room = broker->patient_count < broker->patient_max[kind];
+    broker->patient_count += 1;
+    return has_room;
+}
+
+/* Whoever has joined keeps its place for its SyncGroup. Else the JoinGroups of another group could take it, and those wait for each other:
+ * a leader's SyncGroup would find none while its followers wait for it. Of one connection one JoinGroup or SyncGroup is under way. */
+static bool keep_place(struct broker *broker, const struct request *request, const struct part *part)
+{
+    const struct kafka_join_group_response *joined = part->loan->response;
+    if (part->loan->request.kind != GROUP_JOIN || joined == NULL) { return false; }
+    if (joined->error_code != KAFKA_ERROR_NONE || !conn_is_open(broker->conns, request->conn)) { return false; }
+    struct promise *promise = &broker->promises[request->conn_index];
+    promise->until_ns = base_deadline_ns(broker->now_ns, PROMISE_NS);
+    base_list_push_back(&broker->promised, &promise->link);
+    return true;
 }
 
 /* An OffsetFetch sees what anybody has asked before it, where it asks so. What its own connection has changed is answered by then. */
@@ -351,11 +402,8 @@ void groups_ask(struct broker *broker, struct request *request, struct part *par
 {
     struct group_request *asked = &part->loan->request;
     asked->is_ordered = is_ordered(request);
-    if (part->is_patient) {
-        if (broker->patient_count >= broker->patient_max[asked->kind]) {
-            asked->refusal = KAFKA_ERROR_COORDINATOR_NOT_AVAILABLE;
-        }
-        broker->patient_count += 1;
+    if (part->is_patient && !take_place(broker, request, asked->kind)) {
+        asked->refusal = KAFKA_ERROR_COORDINATOR_NOT_AVAILABLE;
     }
     part->loan->asker = request_asker(broker, request, index);
     part->is_asked = true;
@@ -368,9 +416,9 @@ void groups_ask(struct broker *broker, struct request *request, struct part *par
     message_send(broker, &message, out);
 }
 
-void groups_part_answered(struct broker *broker, const struct part *part)
+void groups_part_answered(struct broker *broker, const struct request *request, const struct part *part)
 {
-    if (!part->is_patient) { return; }
+    if (!part->is_patient || keep_place(broker, request, part)) { return; }
     CHECK(broker->patient_count > 0);
     broker->patient_count -= 1;
 }

@@ -239,10 +239,68 @@ static void there_are_as_many_groups_members_and_offsets_as_the_node_was_told(vo
     shard_free(shard);
 }
 
+#define REQUESTS 8
+
+static void tell_few_requests(struct broker_config *config)
+{
+    tell_logs(config);
+    config->few.requests = REQUESTS;
+}
+
+struct other_join {
+    struct group_loan loan;
+    struct kafka_join_group_request_join_group_request_protocol protocol;
+    struct kafka_join_group_request request;
+    uint64_t room[256];
+};
+
+/* One that somebody sends who has connected to the other shard. */
+static void join_by_the_other(struct shard *shard, const char *group, struct other_join *join)
+{
+    kafka_join_group_request_join_group_request_protocol_init(&join->protocol);
+    join->protocol.name = kafka_text_words("range");
+    kafka_join_group_request_init(&join->request);
+    join->request.group_id = kafka_text_words(group);
+    join->request.session_timeout_ms = 8000;
+    join->request.rebalance_timeout_ms = 60000;
+    join->request.member_id = kafka_text_words("");
+    join->request.protocol_type = kafka_text_words("consumer");
+    join->request.protocols = &join->protocol;
+    join->request.protocols_count = 1;
+    join->loan = (struct group_loan){.request = {.kind = GROUP_JOIN,
+                                                 .version = JOIN_VERSION,
+                                                 .group_id = base_slice_text(group),
+                                                 .request = &join->request,
+                                                 .client_id = base_slice_text("client"),
+                                                 .client_host = base_slice_text("/127.0.0.1")},
+                                     .asker = {.shard = 1 - shard->number}};
+    base_arena_init(&join->loan.arena, join->room, sizeof join->room);
+    struct port_message message = {.kind = MSG_GROUP, .lent = &join->loan, .lent_bytes = sizeof join->loan};
+    shard_tell(shard, &message);
+}
+
+/* All of its members may have connected to one shard, which lets half of its requests join. */
+static void a_group_is_no_larger_than_what_joins_on_one_shard(void **state)
+{
+    (void)state;
+    struct shard *shard = given_a_node(tell_few_requests);
+    const char *group = group_here(shard, 0);
+    static struct other_join joins[REQUESTS / 2 + 1];
+    for (uint32_t i = 0; i < REQUESTS / 2; i++) { join_by_the_other(shard, group, &joins[i]); }
+    assert_int_equal(shard_told(shard, MSG_GROUPED), 0); /* they wait for the others */
+    join_by_the_other(shard, group, &joins[REQUESTS / 2]);
+    assert_int_equal(shard_told(shard, MSG_GROUPED), 1);
+    const struct kafka_join_group_response *answer = joins[REQUESTS / 2].loan.response;
+    assert_non_null(answer);
+    assert_int_equal(answer->error_code, KAFKA_ERROR_GROUP_MAX_SIZE_REACHED);
+    shard_free(shard);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_group_has_as_many_members_as_the_node_was_told),
+        cmocka_unit_test(a_group_is_no_larger_than_what_joins_on_one_shard),
         cmocka_unit_test(a_session_lasts_between_what_the_node_was_told),
         cmocka_unit_test(a_new_group_waits_for_others_as_long_as_the_node_was_told),
         cmocka_unit_test(words_beside_an_offset_have_the_length_that_the_node_was_told),

@@ -22,6 +22,7 @@
 #include "wire/kafka/sync_group.h"
 
 #define BYTES_MAX 1000
+#define S         UINT64_C(1000000000)
 
 /* A group whose coordinator is the other shard, which answers nothing by itself. */
 static const char *group_of_the_other(const struct shard *shard)
@@ -129,6 +130,59 @@ static void answer(struct shard *shard, struct group_loan *loan, const void *res
     loan->response = response;
     put_asker(&message, 0, loan->asker);
     shard_tell(shard, &message);
+}
+
+static void answer_join(struct shard *shard, struct group_loan *loan, int16_t error)
+{
+    struct kafka_join_group_response joined;
+    kafka_join_group_response_init(&joined);
+    joined.error_code = error;
+    joined.protocol_name = kafka_text_words("");
+    answer(shard, loan, &joined);
+}
+
+static void answer_sync(struct shard *shard, struct group_loan *loan)
+{
+    struct kafka_sync_group_response synced;
+    kafka_sync_group_response_init(&synced);
+    answer(shard, loan, &synced);
+}
+
+static struct group_loan *join(struct shard *shard, uint32_t slot)
+{
+    uint8_t bytes[BYTES_MAX];
+    shard_receive(shard, slot, bytes, put_join(shard, bytes, sizeof bytes), NULL);
+    return asked_last(shard);
+}
+
+static struct group_loan *sync(struct shard *shard, uint32_t slot)
+{
+    uint8_t bytes[BYTES_MAX];
+    shard_receive(shard, slot, bytes, put_sync(shard, bytes, sizeof bytes), NULL);
+    return asked_last(shard);
+}
+
+/* Whether a place is left for one more that joins: it is refused, or gives it back. */
+static bool has_place(struct shard *shard, uint32_t slot)
+{
+    struct group_loan *loan = join(shard, slot);
+    bool is_refused = loan->request.refusal != KAFKA_ERROR_NONE;
+    answer_join(shard, loan, KAFKA_ERROR_COORDINATOR_NOT_AVAILABLE);
+    return !is_refused;
+}
+
+/* A shard where one may wait; it has joined, and is to sync. */
+static struct shard *given_one_that_has_joined(uint32_t *slot_out, uint32_t *other_out)
+{
+    struct shard *shard = given_shard();
+    shard->broker->patient_max[GROUP_JOIN] = 1;
+    shard->broker->patient_max[GROUP_SYNC] = 1;
+    *slot_out = shard_connect(shard);
+    *other_out = shard_connect(shard);
+    struct group_loan *loan = join(shard, *slot_out);
+    assert_int_equal(loan->request.refusal, KAFKA_ERROR_NONE);
+    answer_join(shard, loan, KAFKA_ERROR_NONE);
+    return shard;
 }
 
 static void an_offset_fetch_sees_what_its_connection_has_committed_before(void **state)
@@ -251,14 +305,84 @@ static void those_that_wait_for_their_groups_leave_requests_to_others(void **sta
     assert_int_equal(refused->request.refusal, KAFKA_ERROR_COORDINATOR_NOT_AVAILABLE);
     shard_receive(shard, slots[3], bytes, put_heartbeat(shard, bytes, sizeof bytes), NULL);
     assert_int_equal(asked_last(shard)->request.refusal, KAFKA_ERROR_NONE);
-    struct kafka_join_group_response joined;
-    kafka_join_group_response_init(&joined);
-    joined.protocol_name = kafka_text_words("");
-    answer(shard, first, &joined);
-    answer(shard, refused, &joined);
+    answer_join(shard, first, KAFKA_ERROR_REBALANCE_IN_PROGRESS);
+    answer_join(shard, refused, KAFKA_ERROR_COORDINATOR_NOT_AVAILABLE);
     assert_int_equal(shard->broker->patient_count, 1);
     shard_receive(shard, slots[4], bytes, put_sync(shard, bytes, sizeof bytes), NULL);
     assert_int_equal(asked_last(shard)->request.refusal, KAFKA_ERROR_NONE);
+    shard_free(shard);
+}
+
+static void whoever_has_joined_keeps_its_place_until_it_has_synced(void **state)
+{
+    (void)state;
+    uint32_t slot;
+    uint32_t other;
+    struct shard *shard = given_one_that_has_joined(&slot, &other);
+    assert_false(has_place(shard, other));
+    struct group_loan *loan = sync(shard, slot);
+    assert_int_equal(loan->request.kind, GROUP_SYNC);
+    assert_int_equal(loan->request.refusal, KAFKA_ERROR_NONE);
+    assert_false(has_place(shard, other));
+    answer_sync(shard, loan);
+    assert_int_equal(shard->broker->patient_count, 0);
+    assert_true(has_place(shard, other));
+    shard_free(shard);
+}
+
+static void whoever_joins_anew_has_its_place_already(void **state)
+{
+    (void)state;
+    uint32_t slot;
+    uint32_t other;
+    struct shard *shard = given_one_that_has_joined(&slot, &other);
+    assert_true(has_place(shard, slot));
+    assert_int_equal(shard->broker->patient_count, 0);
+    assert_true(has_place(shard, other));
+    shard_free(shard);
+}
+
+static void a_place_that_is_kept_goes_with_its_connection(void **state)
+{
+    (void)state;
+    uint32_t slot;
+    uint32_t other;
+    struct shard *shard = given_one_that_has_joined(&slot, &other);
+    shard_complete_receive(shard, slot, PORT_EOF, NULL, 0);
+    shard_run(shard);
+    assert_int_equal(shard->broker->patient_count, 0);
+    assert_true(has_place(shard, other));
+    shard_free(shard);
+}
+
+static void no_place_is_kept_for_a_connection_that_went_while_it_joined(void **state)
+{
+    (void)state;
+    struct shard *shard = given_shard();
+    shard->broker->patient_max[GROUP_JOIN] = 1;
+    uint32_t slot = shard_connect(shard);
+    uint32_t other = shard_connect(shard);
+    struct group_loan *loan = join(shard, slot);
+    shard_complete_receive(shard, slot, PORT_RESET, NULL, 0);
+    shard_run(shard);
+    assert_false(has_place(shard, other)); /* it waits for its group still */
+    answer_join(shard, loan, KAFKA_ERROR_NONE);
+    assert_int_equal(shard->broker->patient_count, 0);
+    assert_true(has_place(shard, other));
+    shard_free(shard);
+}
+
+static void a_place_that_is_kept_for_too_long_goes_to_who_asks_for_one(void **state)
+{
+    (void)state;
+    uint32_t slot;
+    uint32_t other;
+    struct shard *shard = given_one_that_has_joined(&slot, &other);
+    shard_wait(shard, shard->now_ns + 59 * S);
+    assert_false(has_place(shard, other));
+    shard_wait(shard, shard->now_ns + 2 * S);
+    assert_true(has_place(shard, other));
+    assert_int_equal(shard->broker->patient_count, 0);
     shard_free(shard);
 }
 
@@ -270,6 +394,11 @@ int main(void)
         cmocka_unit_test(behind_what_changes_a_group_nothing_of_its_connection_is_worked),
         cmocka_unit_test(behind_a_join_group_nothing_of_its_connection_is_worked),
         cmocka_unit_test(those_that_wait_for_their_groups_leave_requests_to_others),
+        cmocka_unit_test(whoever_has_joined_keeps_its_place_until_it_has_synced),
+        cmocka_unit_test(whoever_joins_anew_has_its_place_already),
+        cmocka_unit_test(a_place_that_is_kept_goes_with_its_connection),
+        cmocka_unit_test(no_place_is_kept_for_a_connection_that_went_while_it_joined),
+        cmocka_unit_test(a_place_that_is_kept_for_too_long_goes_to_who_asks_for_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
