@@ -335,7 +335,17 @@ static void only_three_ways_to_be_answered_are_known(void **state)
 
 #define PARTS 2
 
-/* A Produce for partitions of the other shard, which says nothing by itself; it has been asked for both. */
+/* A topic of one partition on the other shard, which says nothing by itself. */
+static void put_topic_of_the_other(struct shard *shard, const char *name, uint8_t number)
+{
+    struct base_part part = {.topic = {{number}}, .index = 0};
+    while (shard_of(shard->broker, part) == shard->number) { part.topic.b[1] += 1; }
+    struct metadata_partition partition = {.id = part, .leader = 1, .replicas_count = 1, .replicas = {1}};
+    assert_int_equal(metadata_put_topic(shard->broker->image, base_slice_text(name), part.topic), BASE_OK);
+    assert_int_equal(metadata_put_partition(shard->broker->image, &partition), BASE_OK);
+}
+
+/* A Produce for partitions of the other shard; it has been asked for both. */
 static struct shard *given_a_produce_for_the_other_shard(int16_t acks)
 {
     static const char *const names[PARTS] = {"x", "y"};
@@ -344,11 +354,7 @@ static struct shard *given_a_produce_for_the_other_shard(int16_t acks)
     struct kafka_produce_request_partition_produce_data partitions[PARTS];
     struct kafka_produce_request_topic_produce_data topics[PARTS];
     for (uint8_t i = 0; i < PARTS; i++) {
-        struct base_part part = {.topic = {{(uint8_t)(i + 2)}}, .index = 0};
-        while (shard_of(shard->broker, part) == shard->number) { part.topic.b[1] += 1; }
-        struct metadata_partition partition = {.id = part, .leader = 1, .replicas_count = 1, .replicas = {1}};
-        assert_int_equal(metadata_put_topic(shard->broker->image, base_slice_text(names[i]), part.topic), BASE_OK);
-        assert_int_equal(metadata_put_partition(shard->broker->image, &partition), BASE_OK);
+        put_topic_of_the_other(shard, names[i], (uint8_t)(i + 2));
         struct base_slice batch = batch_of(memory[i], 1, 10u + i, WALL_MS);
         kafka_produce_request_partition_produce_data_init(&partitions[i]);
         partitions[i].records = kafka_records_of(batch.at, batch.size_bytes);
@@ -485,6 +491,64 @@ static void who_asks_for_no_answer_stays_until_its_partitions_are_done(void **st
     say(shard, MSG_APPENDED, 0, 0);
     assert_int_equal(shard->broker->requests.taken_count, 0);
     assert_int_equal(shard->sent_bytes, 0);
+    shard_free(shard);
+}
+
+#define MISSING   60
+#define PAGES_MAX 16384
+#define MS        UINT64_C(1000000)
+
+/* It is long: beside one that is there it names topics that are not. */
+static void produce_long(struct shard *shard, struct base_slice batch)
+{
+    static struct kafka_produce_request_partition_produce_data partitions[MISSING + 1];
+    static struct kafka_produce_request_topic_produce_data topics[MISSING + 1];
+    static char names[MISSING + 1][8];
+    for (int i = 0; i <= MISSING; i++) {
+        kafka_produce_request_partition_produce_data_init(&partitions[i]);
+        kafka_produce_request_topic_produce_data_init(&topics[i]);
+        (void)snprintf(names[i], sizeof names[i], "%d", i);
+        topics[i].name = kafka_text_words(names[i]);
+        topics[i].partition_data = &partitions[i];
+        topics[i].partition_data_count = 1;
+    }
+    partitions[0].records = kafka_records_of(batch.at, batch.size_bytes);
+    put_topic_of_the_other(shard, names[0], 2);
+    struct kafka_produce_request request;
+    kafka_produce_request_init(&request);
+    request.acks = -1;
+    request.topic_data = topics;
+    request.topic_data_count = MISSING + 1;
+    shard_ask(shard, shard_connect(shard), KAFKA_MESSAGE_PRODUCE_REQUEST, VERSION, &request);
+}
+
+/* The memory comes back by pages: there is some to build the answer in before there is some to send it from. It is told of what it was
+ * asked for, and that once is all: a second time would append it again. */
+static void what_is_appended_is_not_asked_for_again_when_its_answer_finds_no_memory(void **state)
+{
+    (void)state;
+    static void *pages[PAGES_MAX];
+    uint32_t count = 0;
+    struct shard *shard = given_a_topic(NULL, 0);
+    struct base_pages *of = shard->broker->pages;
+    uint8_t memory[BYTES_MAX];
+    produce_long(shard, batch_of(memory, 1, 10, WALL_MS));
+    while (count < PAGES_MAX && (pages[count] = base_pages_take(of, BASE_REPLICATION, BASE_PAGE_BYTES)) != NULL) {
+        count += 1;
+    }
+    say(shard, MSG_APPENDED, 0, KAFKA_ERROR_NONE);
+    while (shard->sent_bytes == 0 && count > 0) {
+        assert_int_equal(shard->broker->starved.count, 1);
+        count -= 1;
+        base_pages_give(of, pages[count]);
+        shard_wait(shard, shard->now_ns + 11 * MS);
+    }
+    assert_int_equal(shard_told(shard, MSG_APPEND), 1);
+    struct kafka_produce_response answer;
+    assert_true(shard_answer(shard, KAFKA_MESSAGE_PRODUCE_RESPONSE, VERSION, &answer));
+    assert_int_equal(answer.responses_count, MISSING + 1);
+    assert_int_equal(answer.responses[0].partition_responses[0].base_offset, 100);
+    assert_int_equal(shard->broker->requests.taken_count, 0);
     shard_free(shard);
 }
 
@@ -648,6 +712,7 @@ int main(void)
             who_asks_for_written_is_answered_when_all_partitions_are_and_what_it_sent_is_kept_until_they_are_done),
         cmocka_unit_test(who_asks_for_written_waits_for_the_others_where_one_has_failed),
         cmocka_unit_test(who_asks_for_no_answer_stays_until_its_partitions_are_done),
+        cmocka_unit_test(what_is_appended_is_not_asked_for_again_when_its_answer_finds_no_memory),
         cmocka_unit_test(a_batch_has_as_many_bytes_as_its_topic_lets_it_and_a_segment_holds),
         cmocka_unit_test(a_batch_that_is_too_large_as_it_would_be_stored_is_refused),
         cmocka_unit_test(a_record_is_as_old_or_as_new_as_its_topic_lets_it),
