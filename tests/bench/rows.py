@@ -55,6 +55,7 @@ class Case:
     sums: dict = dataclasses.field(default_factory=dict)  # what stands beside as an arm: label -> {arm's label: weight}
     after: typing.Optional[typing.Callable] = None  # of each arm's broker, once all is measured
     is_warmed: bool = True  # Kafka runs it before, until its cost is steady
+    fills_pages: bool = False  # what it takes is the kernel's for pages of the page cache, most of all
 
 
 WEIR, KAFKA, IDEAL = Arm("weir", "weir"), Arm("kafka", "kafka"), Arm("ideal", "ideal")
@@ -170,7 +171,7 @@ def rdkafka_case(row, name, records_of, size, goals, is_durable=False, arms=None
 
     return Case(row, name, on_topic(body, partitions), (goal(RECORDS, *goals.get("records", ())), MB, goal(CPU_RECORD, *goals.get("cpu", ())),
                                                         CPU_GIB, MEMORY, GENERATOR),
-                arms or (SPOKEN if is_durable else (*SPOKEN, MOCK)), is_durable, generator="rdkafka_performance")
+                arms or (SPOKEN if is_durable else (*SPOKEN, MOCK)), is_durable, generator="rdkafka_performance", fills_pages=True)
 
 
 def row_1():
@@ -186,14 +187,14 @@ def row_1():
 
         return Case(1, acks(is_durable), on_topic(body), (goal(RECORDS, *cached(is_durable, ("kafka", 1.5))),
                                                           goal(CPU_RECORD, *cached(is_durable, ("kafka", 0.2))), CPU_GIB, MEMORY, GENERATOR),
-                    SPOKEN, is_durable, generator="kafka-producer-perf-test")
+                    SPOKEN, is_durable, generator="kafka-producer-perf-test", fills_pages=True)
 
     def acks(is_durable):
         return "produce 100 B, big batches, " + ("acks=all" if is_durable else "acks=1")
 
     def replayed(is_durable):
         return Case(1, "produce 100 B, batches of 8,000, 5 in flight", produce(8000, 100, 5),
-                    (RECORDS, P50, goal(CPU_RECORD, *cached(is_durable, ("kafka", 0.2))), CPU_GIB, MEMORY, GENERATOR), ALL, is_durable)
+                    (RECORDS, P50, goal(CPU_RECORD, *cached(is_durable, ("kafka", 0.2))), CPU_GIB, MEMORY, GENERATOR), ALL, is_durable, fills_pages=True)
 
     goals = {"records": (("mock", 0.95), ("kafka", 1.5)), "cpu": (("kafka", 0.2),)}
     return [*both(lambda is_durable: rdkafka_case(1, acks(is_durable), lambda size: size // 4 // 100, 100, {} if is_durable else goals, is_durable)),
@@ -209,7 +210,7 @@ def row_2():
     def replayed(size, is_durable):
         return Case(2, f"produce {size // 1000} KB, 1 MB batches, 5 in flight", produce(1_000_000 // size, size, 5),
                     (goal(MB, *cached(is_durable, ("ideal", 0.8))), P50, goal(CPU_GIB, *cached(is_durable, ("ideal", 1.25))), MEMORY, GENERATOR),
-                    ALL, is_durable)
+                    ALL, is_durable, fills_pages=True)
 
     def made(size, is_durable):
         return rdkafka_case(2, f"produce {size // 1000} KB, 1 MB batches", lambda size_bytes: size_bytes // size, size,
@@ -530,7 +531,7 @@ def row_28():
         figure = Figure("cpu_ms_sent_gib", "broker CPU a GiB received", "ms", "less", ((plain, 1.3),))
         return Case(28, f"produce 1 KB, 1 MB batches, {codec}", produce(1000, 1000, 5),
                     (figure, CPU_GIB, MB, GENERATOR),
-                    (Arm("weir", "weir", {"compression": codec}), Arm(plain, "weir"), Arm("kafka", "kafka", {"compression": codec})))
+                    (Arm("weir", "weir", {"compression": codec}), Arm(plain, "weir"), Arm("kafka", "kafka", {"compression": codec})), fills_pages=True)
 
     def made(codec):
         """Its records are all alike, so that hardly a byte is left of them: a record is what is counted."""
