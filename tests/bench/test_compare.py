@@ -124,6 +124,49 @@ class Durable(unittest.TestCase):
                     self.assertLessEqual(set(weights), labels)
 
 
+class Pages(unittest.TestCase):
+    @staticmethod
+    def order(**case):
+        """What was done, in turn: of each run its broker, and the bytes of memory made ready."""
+        done = []
+        kept, compare.ready_pages = compare.ready_pages, lambda directory, size_bytes: done.append(size_bytes)
+        try:
+            run([case_of(lambda broker, *_: done.append(broker) or {"cpu_us_request": 1.0}, **case)], pairs=1)
+        finally:
+            compare.ready_pages = kept
+        return done
+
+    def test_each_run_that_fills_pages_finds_those_that_were_used_a_moment_ago(self):
+        size = rows.Context().bytes_max
+        self.assertEqual(self.order(fills_pages=True), [size, "weir", size, "kafka", size, "weir"])
+        self.assertEqual(self.order(), ["weir", "kafka", "weir"])
+
+    def test_they_were_in_a_file_of_that_size_which_is_gone(self):
+        sizes = []
+        with tempfile.TemporaryDirectory() as directory:
+            kept, compare.tempfile.TemporaryFile = tempfile.TemporaryFile, lambda dir: Counted(kept(dir=dir), sizes)
+            try:
+                compare.ready_pages(directory, 3 << 20)
+            finally:
+                compare.tempfile.TemporaryFile = kept
+            self.assertEqual((sizes, os.listdir(directory)), ([3 << 20], []))
+
+
+class Counted:
+    """A file that says how large it was when it is closed."""
+
+    def __init__(self, file, sizes):
+        self.file, self.sizes = file, sizes
+
+    def __enter__(self):
+        return self.file.__enter__()
+
+    def __exit__(self, *error):
+        self.file.flush()
+        self.sizes.append(os.fstat(self.file.fileno()).st_size)
+        return self.file.__exit__(*error)
+
+
 class WarmUp(unittest.TestCase):
     @staticmethod
     def warmed(*costs):
