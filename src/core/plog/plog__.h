@@ -160,8 +160,8 @@ struct plog__segment {
     bool is_index_dirty; /* written since their last sync */
     bool is_sync_wanted;
     bool is_sync_in_flight;
-    uint32_t reserved_bytes; /* so far its file may have disk: given back when it is sealed; 0: only what it needs */
-    uint64_t damage_from;    /* [from, to) does not hold what was written; from == to: none */
+    bool has_reserve;     /* its file may have more disk than it has bytes: given back when it is sealed */
+    uint64_t damage_from; /* [from, to) does not hold what was written; from == to: none */
     uint64_t damage_to;
     uint64_t dead_at_ns; /* doomed: when its files may go */
     struct plog__task sync;
@@ -269,7 +269,7 @@ enum plog__asked {
     PLOG__ASKED_PARENT, /* ... and of the disk's */
     PLOG__ASKED_CUT,
     PLOG__ASKED_CUT_SYNC, /* of a page-cache log: what was cut off or cleared never comes back */
-    PLOG__ASKED_RESERVE,  /* disk for what comes next */
+    PLOG__ASKED_RESERVE,  /* the disk of a whole segment */
     PLOG__ASKED_WRITE,
     PLOG__ASKED_UNDO,
     PLOG__ASKED_UNDO_SYNC, /* what a start cut off a segment that it sealed never comes back */

@@ -69,7 +69,7 @@ void plog__undo_want(struct plog *plog, struct plog__log *log, struct plog__segm
 /* Nothing comes after its end any more, so what a crash or a reserve left there is cut now or never. Kept where lost entries may have named it. */
 static void cut_before_seal(struct plog *plog, struct plog__log *log, struct plog__segment *segment)
 {
-    bool is_longer = segment->needs_cut || segment->reserved_bytes > 0;
+    bool is_longer = segment->needs_cut || segment->has_reserve;
     if (!is_longer || !segment->is_created || plog__may_be_named(plog, log) || log->needs_undo || log->is_dir_lost) {
         return;
     }
@@ -329,7 +329,7 @@ static void end_undo(struct plog *plog, struct plog__log *log, enum port_rc rc)
     log->is_undo_cut = false;
     log->is_undo_synced = false;
     segment->needs_cut = rc != PORT_OK || is_perhaps_back;
-    segment->reserved_bytes = 0;
+    segment->has_reserve = false;
     plog__segment_unpin(plog, segment);
 }
 
@@ -367,7 +367,7 @@ static enum go undo_step(struct plog *plog, struct plog__log *log, struct port_o
         return STOP_HERE;
     }
     bool has_more = segment->needs_cut && plog__file_of(plog, &log->writer)->size_at_open > segment->size_bytes;
-    bool is_no_longer = segment->needs_cut && !has_more && segment->reserved_bytes == 0 && !log->is_undo_cut;
+    bool is_no_longer = segment->needs_cut && !has_more && !segment->has_reserve && !log->is_undo_cut;
     if (is_no_longer) {
         /* A life that died before its sync may have cut it. What a page-cache log has that was never synced is not waited for. */
         log->is_undo_synced = segment->is_sealed && !log->config.is_page_cache;
@@ -533,36 +533,6 @@ static enum go create_step(struct plog *plog, struct plog__log *log, struct plog
     return GO_ON;
 }
 
-#define BUSY_BYTES      (UINT64_C(1) << 20) /* a segment with less has no disk ahead */
-#define AHEAD_BYTES_MAX (UINT64_C(8) << 20)
-#define AHEAD_SHARE     4u /* of a small segment: nothing before it has a quarter of its bytes, and no more than that */
-
-/* As far as the file is to have disk before it is written to `end_bytes`. With `preallocate` that of a whole segment; else that of a busy one,
- * as much ahead as it has already, within bounds: its blocks are found at once, and a write has only to fill them. */
-static uint64_t reserve_until(const struct plog__log *log, const struct plog__segment *segment, uint64_t end_bytes)
-{
-    uint64_t whole_bytes = base_min_u64(log->config.segment_bytes, PLOG__SEGMENT_BYTES_MAX);
-    if (log->config.is_preallocated) { return whole_bytes; }
-    if (segment->size_bytes < base_min_u64(BUSY_BYTES, whole_bytes / AHEAD_SHARE)) { return 0; }
-    uint64_t ahead_bytes = base_min_u64(AHEAD_BYTES_MAX, base_min_u64(segment->size_bytes, whole_bytes / AHEAD_SHARE));
-    return base_min_u64(whole_bytes, end_bytes + ahead_bytes);
-}
-
-/* True: asked for. */
-static bool reserve(struct plog *plog, struct plog__log *log, struct plog__segment *segment, uint64_t end_bytes,
-                    struct port_out *out)
-{
-    if (end_bytes <= segment->reserved_bytes) { return false; }
-    uint64_t until_bytes = reserve_until(log, segment, end_bytes);
-    uint64_t from_bytes = base_max_u64(segment->reserved_bytes, segment->size_bytes);
-    if (until_bytes <= from_bytes) { return false; }
-    segment->reserved_bytes = (uint32_t)until_bytes; /* whatever comes of it: the write shows whether there is room */
-    struct port_effect *effect = ask(plog, log, out, PORT_ALLOCATE, PLOG__ASKED_RESERVE);
-    effect->position_bytes = from_bytes;
-    effect->size_bytes = until_bytes - from_bytes;
-    return true;
-}
-
 static enum go write_step(struct plog *plog, struct plog__log *log, struct port_out *out)
 {
     struct plog__round *round = plog__round_at(plog, log->writing);
@@ -613,7 +583,12 @@ static enum go write_step(struct plog *plog, struct plog__log *log, struct port_
         (void)ask(plog, log, out, PORT_SYNC, PLOG__ASKED_CUT_SYNC);
         return STOP_HERE;
     }
-    if (reserve(plog, log, segment, round->position_bytes + round->size_bytes, out)) { return STOP_HERE; }
+    if (log->config.is_preallocated && !segment->has_reserve) {
+        segment->has_reserve = true; /* whatever comes of it: the write shows whether there is room */
+        effect = ask(plog, log, out, PORT_ALLOCATE, PLOG__ASKED_RESERVE);
+        effect->size_bytes = base_min_u64(log->config.segment_bytes, PLOG__SEGMENT_BYTES_MAX);
+        return STOP_HERE;
+    }
     effect = ask(plog, log, out, PORT_WRITE, PLOG__ASKED_WRITE);
     effect->where = PORT_ON_SHARD;
     effect->position_bytes = round->position_bytes + round->written_bytes;
@@ -787,7 +762,7 @@ void plog__writer_done(struct plog *plog, struct plog__log *log, const struct po
     plog__writer_advance(plog, log, out);
 }
 
-/* At a clean stop the index tails are written too, and what a crash or a reserve left behind the last batch is cut, so that Kafka's tools see all
+/* At a clean stop the index tails are written too, and what a crash left behind the last batch is cut, so that Kafka's tools see all
  * of the log and nothing else. True: there is something to do. */
 bool plog__writer_finish(struct plog *plog, struct plog__log *log)
 {
@@ -795,7 +770,7 @@ bool plog__writer_finish(struct plog *plog, struct plog__log *log)
     if (log->is_failed || log->is_deleting || last == NULL || !last->is_created) { return false; }
     bool is_longer = plog->is_recovered && last->is_longer && last->needs_cut;
     last->is_longer = false;
-    if (is_longer || last->reserved_bytes > 0) { cut_before_seal(plog, log, last); }
+    if (is_longer) { cut_before_seal(plog, log, last); }
     if (log->needs_undo) { return true; }
     if (log->tail.index_count > 0 || log->tail.time_count > 0) {
         begin_flush(plog, log, last, false);

@@ -421,14 +421,12 @@ static void segments_of_logs_with_jitter_roll_early_and_each_at_its_own_time(voi
     world_free(world);
 }
 
-static const struct node *segment_of(struct world *world, int64_t base)
+static uint64_t reserved_of(struct world *world, int64_t base)
 {
     char path[64];
     (void)snprintf(path, sizeof path, "topic-0/%020lld.log", (long long)base);
-    return &world->nodes[world_node(world, path)];
+    return world->nodes[world_node(world, path)].reserved;
 }
-
-static uint64_t reserved_of(struct world *world, int64_t base) { return segment_of(world, base)->reserved; }
 
 static void a_preallocated_segment_has_its_disk_until_it_is_sealed(void **state)
 {
@@ -461,110 +459,6 @@ static void no_room_for_a_whole_segment_is_no_reason_not_to_write(void **state)
     world_run(world);
     assert_int_equal(world_answer(world, token)->result, PLOG_OK);
     assert_int_equal(world_read_all(world, ref), 1);
-    world_free(world);
-}
-
-#define SEGMENT_BYTES 40000
-
-static void append_one(struct world *world, struct plog_ref ref)
-{
-    (void)world_append(world, ref, (struct batch_ask){.value_bytes = 900});
-    world_run(world);
-}
-
-/* A quarter of it is there. */
-static struct world *given_a_busy_segment(struct plog_ref *ref_out)
-{
-    struct world *world = given_world();
-    world->log_config.segment_bytes = SEGMENT_BYTES;
-    *ref_out = world_log(world, 0, "topic", 0);
-    do {
-        append_one(world, *ref_out);
-    } while (segment_of(world, 0)->size < SEGMENT_BYTES / 4);
-    assert_int_equal(reserved_of(world, 0), 0);
-    return world;
-}
-
-static void a_busy_segment_has_disk_ahead_until_it_is_sealed(void **state)
-{
-    (void)state;
-    struct plog_ref ref;
-    struct world *world = given_a_busy_segment(&ref);
-    uint64_t before = 0;
-    int times = 0;
-    for (append_one(world, ref); world_view(world, ref).segment_count == 1; append_one(world, ref)) {
-        const struct node *node = segment_of(world, 0);
-        assert_in_range(node->reserved, node->size, base_min_u64(SEGMENT_BYTES, node->size + SEGMENT_BYTES / 4));
-        times += node->reserved != before;
-        before = node->reserved;
-    }
-    assert_in_range(times, 2, 4);
-    assert_int_equal(reserved_of(world, 0), 0);
-    world_free(world);
-}
-
-static void a_clean_stop_gives_back_the_disk_ahead_of_a_segment(void **state)
-{
-    (void)state;
-    struct plog_ref ref;
-    struct world *world = given_a_busy_segment(&ref);
-    append_one(world, ref);
-    assert_true(reserved_of(world, 0) > 0);
-    int64_t count = world_read_all(world, ref);
-    world_stop(world);
-    assert_int_equal(reserved_of(world, 0), 0);
-    world_restart(world, CRASH_PROCESS);
-    assert_int_equal(world_read_all(world, world_log(world, 0, "topic", 0)), count);
-    world_free(world);
-}
-
-/* A truncation has given back what was ahead. */
-static void a_segment_that_was_cut_gets_disk_ahead_anew(void **state)
-{
-    (void)state;
-    struct plog_ref ref;
-    struct world *world = given_a_busy_segment(&ref);
-    append_one(world, ref);
-    append_one(world, ref);
-    (void)world_truncate(world, ref, world_view(world, ref).offset_end - 1);
-    world_run(world);
-    assert_int_equal(reserved_of(world, 0), 0);
-    append_one(world, ref);
-    assert_true(reserved_of(world, 0) > segment_of(world, 0)->size);
-    world_free(world);
-}
-
-/* A GiB is the default: a log that got little costs no more disk than it has, and one that got much 8 MiB more. */
-static void the_disk_ahead_of_a_large_segment_is_as_much_as_it_has_and_8_mib_at_most(void **state)
-{
-    (void)state;
-    struct world *world = given_world();
-    world->log_config.segment_bytes = 1 << 30;
-    struct plog_ref ref = world_log(world, 0, "topic", 0);
-    const struct batch_ask ask = {.value_bytes = 1 << 19};
-    for (int i = 0; i < 40; i++) {
-        size_t size_before = i == 0 ? 0 : segment_of(world, 0)->size;
-        (void)world_append(world, ref, ask);
-        world_run(world);
-        const struct node *node = segment_of(world, 0);
-        if (size_before < 1 << 20) { assert_int_equal(node->reserved, 0); }
-        if (size_before >= 1 << 20) { assert_true(node->reserved >= node->size); }
-        assert_true(node->reserved <= node->size + base_min_u64(8 << 20, size_before));
-    }
-    assert_true(segment_of(world, 0)->size > 16 << 20);
-    world_free(world);
-}
-
-static void a_segment_whose_failed_write_was_cut_gets_disk_ahead_anew(void **state)
-{
-    (void)state;
-    struct plog_ref ref;
-    struct world *world = given_a_busy_segment(&ref);
-    append_one(world, ref);
-    world_fault(world, (struct fault){.kind = PORT_WRITE, .times = 1, .rc = PORT_NO_SPACE, .count = 100});
-    append_one(world, ref);
-    append_one(world, ref);
-    assert_true(reserved_of(world, 0) > segment_of(world, 0)->size);
     world_free(world);
 }
 
@@ -895,11 +789,6 @@ int main(void)
         cmocka_unit_test(segments_of_logs_with_jitter_roll_early_and_each_at_its_own_time),
         cmocka_unit_test(a_preallocated_segment_has_its_disk_until_it_is_sealed),
         cmocka_unit_test(no_room_for_a_whole_segment_is_no_reason_not_to_write),
-        cmocka_unit_test(a_busy_segment_has_disk_ahead_until_it_is_sealed),
-        cmocka_unit_test(a_clean_stop_gives_back_the_disk_ahead_of_a_segment),
-        cmocka_unit_test(a_segment_that_was_cut_gets_disk_ahead_anew),
-        cmocka_unit_test(the_disk_ahead_of_a_large_segment_is_as_much_as_it_has_and_8_mib_at_most),
-        cmocka_unit_test(a_segment_whose_failed_write_was_cut_gets_disk_ahead_anew),
         cmocka_unit_test(log_append_time_is_the_turns_wall_time),
         cmocka_unit_test(page_cache_logs_are_visible_when_written),
         cmocka_unit_test(logs_with_segments_keep_their_durability_whatever_is_configured),
