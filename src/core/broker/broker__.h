@@ -728,7 +728,6 @@ void groups_answered(struct broker *broker, struct request *request, struct port
 void groups_part_answered(struct broker *broker, const struct request *request, const struct part *part);
 /* Of so many requests of a front: how many JoinGroups, or SyncGroups and those, may wait for their groups. */
 uint32_t groups_patient_max(enum group_kind kind, uint32_t requests);
-bool groups_is_patient(int16_t api_key);
 /* What changes a group, or waits for one, holds its connection. */
 void groups_hold(struct broker *broker, const struct request *request);
 void groups_gone(struct broker *broker, uint32_t conn_index); /* no SyncGroup comes of that connection any more */

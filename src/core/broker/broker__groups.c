@@ -251,6 +251,9 @@ static uint32_t shard_of_group(const struct broker *broker, struct base_slice gr
     return shard_of(broker, coordinator_part(group_log_of(group_id, broker->config.coordinator_groups)));
 }
 
+/* It waits for the other members, for minutes perhaps. */
+static bool is_patient(int16_t api_key) { return api_key == KAFKA_API_JOIN_GROUP || api_key == KAFKA_API_SYNC_GROUP; }
+
 static void fill_part(struct broker *broker, struct request *request, uint32_t index, struct base_slice host)
 {
     struct part *part = &request->parts[index];
@@ -264,7 +267,7 @@ static void fill_part(struct broker *broker, struct request *request, uint32_t i
                                             .client_host = host}};
     base_arena_init(&loan->arena, answer_take(request, question.answer_bytes), question.answer_bytes);
     part->loan = loan;
-    part->is_patient = groups_is_patient(request->api_key);
+    part->is_patient = is_patient(request->api_key);
     part->shard = question.kind == GROUP_LIST ? index : shard_of_group(broker, loan->request.group_id);
 }
 
@@ -316,8 +319,6 @@ void groups_begin(struct broker *broker, struct request *request, struct port_ou
     request_ask(broker, request, out);
 }
 
-bool groups_is_patient(int16_t api_key) { return api_key == KAFKA_API_JOIN_GROUP || api_key == KAFKA_API_SYNC_GROUP; }
-
 /* As in Kafka nothing of a connection is worked behind a request that changes a group or waits for one, before that is answered; nor has it
  * a slot meanwhile. Commits follow commits: they keep their order in the log of their group, and many of them share a sync. */
 void groups_hold(struct broker *broker, const struct request *request)
@@ -340,15 +341,20 @@ uint32_t groups_patient_max(enum group_kind kind, uint32_t requests)
     return kind == GROUP_JOIN ? requests / 2 : requests - requests / 4;
 }
 
-static void take_back(struct broker *broker, struct promise *promise)
+static void give_place(struct broker *broker)
 {
-    base_list_remove(&broker->promised, &promise->link);
     CHECK(broker->patient_count > 0);
     broker->patient_count -= 1;
 }
 
+static void take_back(struct broker *broker, struct promise *promise)
+{
+    base_list_remove(&broker->promised, &promise->link);
+    give_place(broker);
+}
+
 /* One that nobody has come for in its time makes room. */
-static void take_back_oldest(struct broker *broker)
+static void take_back_expired(struct broker *broker)
 {
     struct base_link *link = base_list_first(&broker->promised);
     if (link == NULL) { return; }
@@ -371,7 +377,7 @@ static bool take_place(struct broker *broker, const struct request *request, enu
         base_list_remove(&broker->promised, &promise->link);
         return true;
     }
-    if (broker->patient_count >= broker->patient_max[kind]) { take_back_oldest(broker); }
+    if (broker->patient_count >= broker->patient_max[kind]) { take_back_expired(broker); }
     bool has_room = broker->patient_count < broker->patient_max[kind];
     broker->patient_count += 1;
     return has_room;
@@ -418,9 +424,7 @@ void groups_ask(struct broker *broker, struct request *request, struct part *par
 
 void groups_part_answered(struct broker *broker, const struct request *request, const struct part *part)
 {
-    if (!part->is_patient || keep_place(broker, request, part)) { return; }
-    CHECK(broker->patient_count > 0);
-    broker->patient_count -= 1;
+    if (part->is_patient && !keep_place(broker, request, part)) { give_place(broker); }
 }
 
 void groups_release(struct broker *broker, struct part *part, struct port_out *out)

@@ -221,7 +221,7 @@ bool levels_wait(struct broker *broker, struct control_loan *loan)
     return true;
 }
 
-/* All that have waited are answered before the controller decides what would make them wait once more. */
+/* While levels are on their way the controller goes on: a change that it decides meanwhile makes those who wait do so once more. */
 bool levels_poll(struct broker *broker, struct port_out *out)
 {
     if (broker->levels_due > 0) { return false; }

@@ -57,8 +57,8 @@ struct conn__conn {
     uint32_t last;
     uint32_t in_flight; /* those, and the ones being sent */
     uint32_t sending;   /* the ones being sent */
-    uint32_t holding;   /* those without an answer that nothing is cut behind */
-    uint32_t but;       /* nothing, but what begins so: conn_hold */
+    uint32_t holding;   /* those without an answer that hold it: conn_hold */
+    uint32_t but;       /* nothing is cut meanwhile but what begins so */
     uint32_t generation;
     struct port_address peer;
     uint8_t state;

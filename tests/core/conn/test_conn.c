@@ -510,10 +510,7 @@ static void who_is_gone_while_its_connection_is_held_is_seen_to_be(void **state)
 {
     (void)state;
     struct fake *fake = given_usual();
-    fake->holds_below = 'i';
-    uint32_t peer = fake_dial(fake);
-    peer_sends_frame(fake, peer, "hold");
-    fake_run(fake);
+    uint32_t peer = given_a_held_connection(fake, CONN_BUT_NOTHING, "hold");
     fake->peers[peer].is_reset = true;
     fake_run(fake);
     assert_int_equal(fake_count(fake, CONN_OUT_GONE), 1);
@@ -527,10 +524,7 @@ static void who_sends_no_more_while_its_connection_is_held_has_its_answer_first(
 {
     (void)state;
     struct fake *fake = given_usual();
-    fake->holds_below = 'i';
-    uint32_t peer = fake_dial(fake);
-    peer_sends_frame(fake, peer, "hold");
-    fake_run(fake);
+    uint32_t peer = given_a_held_connection(fake, CONN_BUT_NOTHING, "hold");
     fake->peers[peer].is_ended = true;
     fake_run(fake);
     assert_int_equal(fake_count(fake, CONN_OUT_ENDED), 1);
@@ -550,10 +544,7 @@ static void what_comes_while_a_connection_is_held_is_kept(void **state)
     (void)state;
     for (size_t first_bytes = 1; first_bytes <= 8; first_bytes++) {
         struct fake *fake = given_usual();
-        fake->holds_below = 'i';
-        uint32_t peer = fake_dial(fake);
-        peer_sends_frame(fake, peer, "hold");
-        fake_run(fake);
+        uint32_t peer = given_a_held_connection(fake, CONN_BUT_NOTHING, "hold");
         const char more[] = "\0\0\0\4more";
         peer_sends(fake, peer, more, first_bytes);
         fake_run(fake);
